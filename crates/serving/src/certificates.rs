@@ -15,13 +15,11 @@
 //! by its own clock.
 
 mod args;
-mod certificate;
 mod certificate_set;
 mod feed;
 mod issue;
 mod monitor;
 mod rotation;
-mod secret;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -38,11 +36,9 @@ use kube::Api;
 use rustls::ServerConfig;
 
 use crate::tls::{self, CurrentServerTls, ServingProfile, server_config};
-use certificate::Certificate;
-use certificate_set::CertificateSet;
-use issue::Side;
+use certificate_set::{CertificateSet, StoredSecret};
+use issue::{Certificate, Side};
 use runtime::api_server_clock::ApiServerClock;
-use secret::StoredSecret;
 
 pub use args::{SecurePortArgs, TlsArgs};
 pub use feed::FeedCertificates;

@@ -6,7 +6,6 @@
 //! report. A new set that does not match (a half-written one, for instance) is ignored and tried
 //! again.
 
-mod peer_certificates;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -19,15 +18,20 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, ensure};
 use arc_swap::ArcSwap;
 use runtime::LogOnce;
-use rustls::crypto::aws_lc_rs;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,
+    verify_tls13_signature,
+};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 
-use peer_certificates::AnyClientCertificate;
-
-pub use peer_certificates::PeerCertificates;
 pub use profile::{CipherSuites, MinTlsVersion, ServingProfile};
 
 /// The interval between two comparisons of the files.
@@ -340,4 +344,78 @@ fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>>
     let chain = chain.map_err(|error| anyhow!("{}: {error}", path.display()))?;
     ensure!(!chain.is_empty(), "{}: no certificate", path.display());
     Ok(chain)
+}
+
+/// The certificate chain of a client, leaf first; never empty. An extension of each request of the
+/// connection. Its issuer is not verified: see
+/// [`ServingProfile::request_client_certificates`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertificates(pub Arc<[CertificateDer<'static>]>);
+
+impl PeerCertificates {
+    /// The certificate chain of a connection's client, if it presented one.
+    pub(crate) fn of(connection: &rustls::ServerConnection) -> Option<Self> {
+        let chain = connection.peer_certificates()?.iter();
+        let chain: Arc<[_]> = chain.map(|one| one.clone().into_owned()).collect();
+        (!chain.is_empty()).then_some(Self(chain))
+    }
+}
+
+/// A verifier that requests a client certificate, accepts connections without one, and accepts any
+/// whose private key the client has: each request decides whether it trusts the certificate, in crate
+/// `delegated_auth`. CAs change while connections are open, and a client cannot read why a handshake
+/// failed.
+#[derive(Debug)]
+struct AnyClientCertificate {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl AnyClientCertificate {
+    fn new(provider: &CryptoProvider) -> Arc<Self> {
+        Arc::new(Self {
+            algorithms: provider.signature_verification_algorithms,
+        })
+    }
+}
+
+impl ClientCertVerifier for AnyClientCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    /// Empty: with hints, some clients withhold a certificate that the next set of CAs accepts.
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
 }

@@ -22,11 +22,9 @@ use runtime::api_server_clock::ApiServerClock;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::certificate::{Certificate, join};
-use super::certificate_set::CertificateSet;
-use super::issue::Side;
+use super::certificate_set::{CertificateSet, complete};
+use super::issue::{Certificate, Side, join};
 use super::rotation::{RotationPolicy, is_due, issued, whole_seconds};
-use super::secret::complete;
 use super::{CANNOT_ISSUE, MOST_FORMER_AUTHORITIES, failed, issue, seconds, unusable};
 
 const AUTHORITY: &str = "plimsoll-feed-certificates";

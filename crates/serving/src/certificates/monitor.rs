@@ -12,7 +12,7 @@ use runtime::manager::Manager;
 use runtime::object_writer::{ObjectWriter, reference};
 use runtime::own_pod::{hostname, own_namespace};
 
-use super::certificate::Certificate;
+use super::issue::Certificate;
 use super::rotation::expires_soon;
 use super::seconds;
 use super::source::Certificates;

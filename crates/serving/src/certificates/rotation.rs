@@ -14,9 +14,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::certificate::Certificate;
 use super::certificate_set::CertificateSet;
-use super::issue::BACKDATE;
+use super::issue::{BACKDATE, Certificate};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RotationPolicy {

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 
-use super::certificate::Certificate;
+use super::issue::Certificate;
 use super::{ManagedConfig, ManagedTls};
 use crate::tls::{CurrentServerTls, Reload, ServingProfile, ServingTls, TlsFiles};
 use runtime::api_server_clock::{ApiServerClock, steady};

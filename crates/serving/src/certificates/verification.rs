@@ -11,7 +11,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::{CertificateError, RootCertStore};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::certificate::Certificate;
+use super::issue::Certificate;
 use super::seconds;
 
 /// The result of verifying the served certificate as its clients do.
@@ -134,7 +134,7 @@ impl ServedChain {
 mod tests {
     use std::time::Duration;
 
-    use super::super::certificate::join;
+    use super::super::issue::join;
     use super::super::seconds;
     use super::super::tests::{DAY, NAME, authority, begin, leaf_of};
     use super::*;
