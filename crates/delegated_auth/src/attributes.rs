@@ -1,5 +1,7 @@
 //! The attributes of a request that authorization depends on, and the message of a denial.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +63,56 @@ impl Attributes {
     }
 }
 
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group with all rights.
+const MASTERS: &str = "system:masters";
+const ANONYMOUS: &str = "system:anonymous";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub uid: Option<String>,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
+    pub method: AuthMethod,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AuthMethod {
+    /// None: the user is anonymous.
+    #[default]
+    Anonymous,
+    /// Request headers of a front proxy, which is the API server.
+    FrontProxy,
+    Token,
+}
+
+impl User {
+    pub(crate) fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// Adds the group of authenticated users. The API server's own discovery requests name no group
+    /// and would be denied.
+    pub(crate) fn authenticated(mut self) -> Self {
+        let has = |group: &String| group == AUTHENTICATED || group == UNAUTHENTICATED;
+        if self.name != ANONYMOUS && !self.groups.iter().any(has) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
+    /// Whether the user has all rights without a review.
+    pub(crate) fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +158,26 @@ mod tests {
         });
         let message = "forbidden: User \"me\" cannot get path \"/metrics\"";
         check(&path, "", message);
+    }
+
+    fn check_user(name: &str, groups: &[&str], expected: &[&str]) {
+        let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+        let user = User {
+            name: name.to_owned(),
+            groups,
+            ..User::default()
+        };
+        assert_eq!(user.authenticated().groups, expected, "{name}");
+    }
+
+    #[test]
+    fn authenticated_users_have_the_group_of_authenticated_users() {
+        let (authenticated, masters) = ("system:authenticated", "system:masters");
+        check_user("system:kube-aggregator", &[], &[authenticated]);
+        check_user("a", &[masters], &[masters, authenticated]);
+        check_user("a", &[authenticated, "b"], &[authenticated, "b"]);
+        let unauthenticated = "system:unauthenticated";
+        check_user("system:anonymous", &[unauthenticated], &[unauthenticated]);
+        check_user("system:anonymous", &[], &[]);
     }
 }

@@ -11,11 +11,10 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::Client;
 
-use crate::attributes::Attributes;
+use super::attributes::{Attributes, AuthMethod, User};
 use crate::coalescing_cache::{CoalescingCache, key};
 use crate::metrics::Metrics;
 use crate::review;
-use crate::user::{AuthMethod, User};
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 

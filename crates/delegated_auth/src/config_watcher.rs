@@ -145,7 +145,8 @@ impl ConfigWatcher {
         }
         let front_proxy = config.front_proxy.is_some();
         tracing::info!(front_proxy, "loaded authentication settings");
-        self.metrics.set_front_proxy_configured(front_proxy);
+        let configured = &self.metrics.rows.front_proxy_configured;
+        configured.set(front_proxy.into());
         self.current.store(Arc::new(config));
     }
 }

@@ -6,8 +6,8 @@
 //! Request headers are accepted only on a front proxy's connection, and headers that name a user are
 //! removed from every request.
 //!
-//! * `request_headers` behind `certificate_authenticator`, and `token_authenticator`: the ways in; `user`: the result
-//! * `authorizer`, `attributes`: rights of the user, reasons to reject a caller
+//! * `request_headers` behind `certificate_authenticator`, and `token_authenticator`: the ways in
+//! * `authorizer`, `attributes`: the user and its rights, reasons to reject a caller
 //! * `review`: requests to the API server; `coalescing_cache`: their results
 //! * `config`, `config_watcher`: whom to trust, from the cluster
 //! * `ca_bundle`, `certificate_subject`: verification of certificates
@@ -26,7 +26,6 @@ mod metrics;
 mod request_headers;
 mod review;
 mod token_authenticator;
-mod user;
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -52,9 +51,8 @@ use request_headers::strip_identity_headers;
 use token_authenticator::{TokenAuthenticator, bearer_token};
 
 pub use args::{AlwaysAllowedPath, AuthArgs};
-pub use attributes::Attributes;
+pub use attributes::{Attributes, AuthMethod, User};
 pub use authorizer::{AuthorizedScope, Rejection};
-pub use user::{AuthMethod, User};
 
 /// Reviews per second, and in a burst; upstream's limits. A quarter of the burst is reserved for
 /// users that the API server names. Other reviews fail fast instead of draining the reserve.

@@ -10,12 +10,12 @@ use crate::coalescing_cache::Source;
 const BUCKETS: [f64; 8] = [0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0];
 
 runtime::metrics! {
-    struct Rows(prefix: &str) {
+    pub(crate) struct Rows(prefix: &str) {
         attempts: IntCounterVec { result } = "authentication_attempts",
             "Authentication attempts by result.";
         reviews: IntCounterVec { review, source } = format!("{prefix}_reviews_total"),
             "Token and access reviews by source of their result: cache, a coalesced request, the API server, or none because of a limit.";
-        front_proxy_configured: IntGauge = format!("{prefix}_front_proxy_configured"),
+        pub(crate) front_proxy_configured: IntGauge = format!("{prefix}_front_proxy_configured"),
             "1 if the CA of front proxies is configured, so that requests through API aggregation can be authenticated.";
     }
 }
@@ -34,7 +34,7 @@ runtime::metrics! {
 /// All metrics of the crate. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
-    rows: Rows,
+    pub(crate) rows: Rows,
     pub(crate) token_reviews: RequestMetrics,
     pub(crate) access_reviews: RequestMetrics,
 }
@@ -67,10 +67,6 @@ impl Metrics {
         };
         let reviews = &self.rows.reviews;
         reviews.with_label_values(&[review, source]).inc();
-    }
-
-    pub(crate) fn set_front_proxy_configured(&self, is_configured: bool) {
-        self.rows.front_proxy_configured.set(is_configured.into());
     }
 }
 

@@ -7,8 +7,8 @@
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::attributes::{AuthMethod, User};
 use crate::config::RequestHeaderConfig;
-use crate::user::{AuthMethod, User};
 
 /// The prefix of headers that are removed in every configuration.
 const DEFAULT_PREFIX: &str = "x-remote-";

@@ -7,10 +7,10 @@ use http::header::AUTHORIZATION;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::Client;
 
+use super::attributes::{AuthMethod, User};
 use crate::coalescing_cache::{CoalescingCache, key};
 use crate::metrics::Metrics;
 use crate::review;
-use crate::user::{AuthMethod, User};
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
