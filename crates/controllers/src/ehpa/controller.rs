@@ -3,7 +3,6 @@
 //! EHPA is gone.
 
 mod apply;
-mod scale_points;
 #[cfg(test)]
 mod tests;
 
@@ -18,16 +17,17 @@ use futures::stream;
 use horizontal::ehpa::reasons::{FAILED_GET_SCALE, METRICS_NOT_PREDICTABLE};
 use horizontal::ehpa::{
     Attempt, EhpaSnapshot, Observed, Orphan, Orphans, PodReadyTimes, Problem, Propagation,
-    RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, plan, scale_points, status,
-    target_pods, unpredictable_metrics,
+    RESYNC_INTERVAL, RETRY_INTERVAL, Snapshot, TargetScale, ask_the_same, plan, scale_point_vpas,
+    scale_points, status, target_pods, unpredictable_metrics,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::{Error, ResourceExt as _};
 use runtime::{Controller, Leading, Manager, Pace, Reconcile};
-use tokio::time::{Instant, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use view::{ObjectKey, interleave_namespaces};
+use view::{ObjectKey, View, Vpa, interleave_namespaces};
 
 use crate::ehpa::EhpaInputs;
 use crate::ehpa::args::EhpaArgs;
@@ -36,7 +36,6 @@ use crate::ehpa::rule_file::{self, RuleFollower, RulesReceiver};
 use crate::ehpa::writer::{ApplyOutcome, Writer};
 use crate::{changed, is_current};
 use apply::{Applied, apply, text};
-use scale_points::ScalePointVpas;
 
 const PACE: Pace = Pace {
     settle: Duration::from_secs(1),
@@ -404,5 +403,49 @@ fn without_quotations(error: &Error) -> String {
     match error {
         Error::Api(status) => format!("{} {}", status.code, status.reason),
         error => text(error),
+    }
+}
+
+/// Minimum interval between two looks at the view, which changes with each pod.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The VPAs of the last look.
+#[derive(Default)]
+struct ScalePointVpas {
+    vpas: Vec<Arc<Vpa>>,
+    next: Option<Instant>,
+}
+
+impl ScalePointVpas {
+    fn read(&mut self, view: &View) -> Option<&[Arc<Vpa>]> {
+        if !view.is_synced() {
+            return None;
+        }
+        self.vpas = scale_point_vpas(view);
+        Some(&self.vpas)
+    }
+
+    /// Returns when the VPAs differ from those of the last look, or the view is newly synced.
+    /// Dropping it loses nothing.
+    async fn changed(&mut self, view: &mut watch::Receiver<View>) {
+        loop {
+            if let Some(next) = self.next {
+                sleep_until(next).await;
+            } else if view.wait_for(View::is_synced).await.is_err() {
+                return pending().await;
+            }
+            let is_first = self.next.is_none();
+            self.next = Some(Instant::now() + INTERVAL);
+            let is_same = {
+                let view = view.borrow_and_update();
+                ask_the_same(&self.vpas, &scale_point_vpas(&view))
+            };
+            if is_first || !is_same {
+                return;
+            }
+            if view.changed().await.is_err() {
+                return pending().await;
+            }
+        }
     }
 }

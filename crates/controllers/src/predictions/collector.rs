@@ -25,9 +25,8 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet, block_in_place};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use view::View;
 
-use crate::predictions::PredictionInputs;
-use crate::predictions::args::PredictionArgs;
-use crate::predictions::fit_pool::FitPool;
+use super::settings::PredictionArgs;
+use super::{FitPool, PredictionInputs};
 use crate::predictions::metrics::ForecastMetrics;
 use prometheus_source::PrometheusSource;
 use rounds::ByNamespace;

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use view::View;
 
+use super::settings::PredictionArgs;
 use crate::predictions::PredictionInputs;
-use crate::predictions::args::PredictionArgs;
 use crate::predictions::collector::{Results, collect};
 use crate::predictions::metrics::ForecastMetrics;
 use crate::predictions::writer::{record_event, update_status};

@@ -20,7 +20,7 @@ use vertical::sizing_policies::plan::{Plan, PlanInput, plan};
 use vertical::sizing_policies::status::status_update;
 use view::{ObjectKey, Shard, View};
 
-use crate::sizing_policies::metrics::PolicyMetrics;
+use super::PolicyMetrics;
 use crate::sizing_policies::writer::{WriteCounts, record_events, write, write_status};
 use crate::{changed, is_current};
 
