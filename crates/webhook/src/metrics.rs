@@ -55,7 +55,7 @@ pub struct Metrics {
     reviews: [Histogram; 3],
     /// By step.
     steps: [Histogram; 4],
-    shed: IntCounter,
+    pub shed: IntCounter,
 }
 
 const STEPS: [&str; 4] = ["read_request", "admit", "build_response", "total"];
@@ -83,11 +83,6 @@ impl Metrics {
             let is_patched = decision.status == AdmissionStatus::Applied;
             self.pods[usize::from(is_patched)].inc();
         }
-    }
-
-    /// Records an object that was admitted without review.
-    pub fn record_shed(&self) {
-        self.shed.inc();
     }
 
     /// A timer of the steps of a review whose headers arrived at `received_at`.

@@ -2,7 +2,6 @@
 //! all defaults, so that it can be compared with the one in the API server. The replica that holds
 //! a Lease writes it: during a rollout, replicas with different flags would change it in turns.
 
-mod namespace_scope;
 mod other_webhook;
 mod owner;
 mod registrar;
@@ -22,13 +21,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReferen
 use kube::core::ObjectMeta;
 use serving::ca_bundles::CERT_MANAGER_INJECT;
 
-pub use namespace_scope::NamespaceScope;
-use namespace_scope::with_requirement;
 pub use other_webhook::OtherWebhooks;
 pub use owner::Owner;
 pub use registrar::Registrar;
 pub(crate) use selection::ANNOTATION as SELECTION_ANNOTATION;
-pub use selection::Selection;
+use selection::with_requirement;
+pub use selection::{NamespaceScope, Selection};
 pub use write::Writer;
 
 pub const CONFIGURATION: &str = "vpa-webhook-config";
@@ -259,7 +257,7 @@ fn rule(group: &str, version: &str, resource: &str, operations: &[&str]) -> Rule
 mod tests {
     use serde_json::json;
 
-    use super::namespace_scope::NAMESPACE_LABEL;
+    use super::selection::NAMESPACE_LABEL;
     use super::*;
 
     pub(super) fn registration() -> Registration {

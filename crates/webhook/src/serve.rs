@@ -87,7 +87,7 @@ impl ReviewHandler {
         if self.overload.is_active()
             && let Some(decision) = admit_unreviewed(body)
         {
-            self.metrics.record_shed();
+            self.metrics.shed.inc();
             return decision;
         }
         let view = self.view.borrow();
