@@ -188,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api_version::ApiVersion;
+    use crate::request::ApiVersion;
 
     fn check(seen: &[(&str, bool)], expected: Option<&str>) {
         let trusted = |(bundle, is_available): &(&str, bool)| CaBundle {

@@ -4,8 +4,7 @@
 //! * [`args`]: the flags.
 //! * [`config`]: settings that no flag has; `run`: the wiring.
 //! * [`serve`]: the HTTPS endpoint. Callers are authenticated and authorized by [`delegated_auth`].
-//! * [`request`], [`value`]: requests for metrics and their values; [`status_error`]: errors.
-//! * [`api_version`]: versions of the APIs.
+//! * [`request`], [`value`]: requests for metrics, versions of the APIs, values, and errors.
 //! * [`providers`]: the choice of the provider of a metric.
 //! * [`predictions`]: predictions and cron schedules of EHPAs.
 //! * [`rules`]: metrics from the rule files of prometheus-adapter.
@@ -16,7 +15,6 @@
 
 pub mod api_service_ca;
 pub mod api_service_writer;
-pub mod api_version;
 pub mod args;
 pub mod config;
 pub mod flow_limiter;
@@ -28,7 +26,6 @@ pub mod routes;
 pub mod rules;
 mod run;
 pub mod serve;
-pub mod status_error;
 pub mod value;
 
 pub use args::{Args, PROGRAM};

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
-use crate::api_version::ApiVersion;
+use super::request::ApiVersion;
 
 const LATENCY_BUCKETS: [f64; 12] = [
     0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0,

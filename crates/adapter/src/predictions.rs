@@ -24,9 +24,8 @@ use serving::{FeedReader, FeedSource};
 use tokio::sync::watch;
 use view::{Scope, View};
 
+use super::request::{CustomMetricRequest, ExternalMetricRequest, StatusError};
 use crate::flow_limiter::Flow;
-use crate::request::{CustomMetricRequest, ExternalMetricRequest};
-use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricValue};
 use scale::ScaleClient;
 use snapshot::Snapshot;

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector, StatusError};
 use crate::flow_limiter::{Flow, PriorityLevel};
 use crate::predictions::Predictions;
-use crate::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector};
 use crate::routes::{Routes, Via};
 use crate::rules::Rules;
-use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use delegated_auth::{Attributes, DelegatedAuth, User};
 

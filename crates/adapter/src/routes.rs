@@ -6,13 +6,10 @@
 //! provider sees the adapter's identity only.
 
 mod aggregated;
-mod breaker;
 mod keda;
-mod metrics;
 mod pem_reader;
 mod response;
 mod upstream;
-mod via;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,18 +19,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use metric_routes::{File, config_hash};
-use prometheus::Registry;
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 use runtime::LogOnce;
 
-use crate::request::ExternalMetricRequest;
-use crate::status_error::StatusError;
+use super::request::{ExternalMetricRequest, StatusError};
 use crate::value::ExternalValue;
-use metrics::Metrics;
+use http::{HeaderMap, HeaderValue};
 use pem_reader::PemReader;
 use serving::own_service::OwnService;
 use upstream::Upstream;
-
-pub use via::Via;
 
 /// The interval at which the files and objects are read.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -174,5 +168,136 @@ impl MatchedRoute {
             Ok(via) => self.upstream.forward(&self.route, request, via).await,
             Err(error) => Err(self.upstream.loop_detected(&self.route, request, &error)),
         }
+    }
+}
+
+const HEADER: &str = "x-metrics-hop";
+
+/// The largest number of adapters.
+const MAX_HOPS: usize = 4;
+
+/// Names of adapters, in the order in which the request passed them.
+/// Two adapters that forward the same metrics to each other must not loop.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Via(Vec<String>);
+
+impl Via {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
+        let texts = headers
+            .get_all(HEADER)
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let names = texts
+            .flat_map(|text| text.split(','))
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        Self(names.take(MAX_HOPS).map(str::to_owned).collect())
+    }
+
+    /// Appends this adapter and returns the new header. Fails if the request has passed this adapter
+    /// before, or too many others.
+    fn append(&self, own: &str) -> Result<HeaderValue, String> {
+        let way = self.0.join(", ");
+        let error = format!("the request has passed this adapter before, by way of {way}");
+        if self.0.len() >= MAX_HOPS || self.0.iter().any(|name| name == own) {
+            return Err(error);
+        }
+        let all = if way.is_empty() {
+            own
+        } else {
+            &format!("{way}, {own}")
+        };
+        HeaderValue::from_str(all).map_err(|_| error)
+    }
+}
+
+/// Latency buckets in seconds; a request waits at most 1.8 s.
+const BUCKETS: [f64; 9] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0];
+
+runtime::metrics! {
+    struct Metrics {
+        requests: IntCounterVec { route, upstream, outcome } = "plimsoll_adapter_route_requests_total",
+            "Requests forwarded to upstream providers by outcome: answered, stale, not_found, failed or loop.";
+        durations: HistogramVec { route } [BUCKETS]
+            = "plimsoll_adapter_route_request_duration_seconds",
+            "Latency of requests to upstream providers in seconds.";
+        circuit_open: IntGaugeVec { upstream } = "plimsoll_adapter_upstream_circuit_open",
+            "1 while the circuit of an upstream provider is open after repeated failures.";
+        certificates_read: IntGaugeVec { upstream }
+            = "plimsoll_adapter_upstream_certificates_last_read_successful",
+            "1 if the Secret or ConfigMap with the certificates of an upstream provider could be read; if 0, the last valid ones are still in use.";
+        config_valid: IntGauge = "plimsoll_adapter_routes_config_last_reload_successful",
+            "1 if the last reload of the routes file succeeded; if 0, the previous routes are still in use.";
+        config_hash: IntGauge = "plimsoll_adapter_routes_config_hash",
+            "Hash of the routes file in use. Replicas with the same routes have the same.";
+    }
+}
+
+impl Metrics {
+    fn forwarded(&self, route: &str, upstream: &str, outcome: &str, took: Duration) {
+        let labels = [route, upstream, outcome];
+        self.requests.with_label_values(&labels).inc();
+        let durations = self.durations.with_label_values(&[route]);
+        durations.observe(took.as_secs_f64());
+    }
+
+    fn set_circuit_open(&self, upstream: &str, is_open: bool) {
+        let circuit_open = self.circuit_open.with_label_values(&[upstream]);
+        circuit_open.set(is_open.into());
+    }
+
+    /// Removes the metric of an upstream that is gone or has no valid client.
+    fn remove_circuit(&self, upstream: &str) {
+        // The error means that there was none.
+        drop(self.circuit_open.remove_label_values(&[upstream]));
+    }
+
+    fn remove_upstream(&self, upstream: &str) {
+        self.remove_circuit(upstream);
+        self.set_certificates_read(upstream, None);
+    }
+
+    /// Records whether the objects with an upstream's certificates could be read. `None`: it has
+    /// none.
+    fn set_certificates_read(&self, upstream: &str, is_read: Option<bool>) {
+        let gauge = &self.certificates_read;
+        match is_read {
+            Some(is_read) => gauge.with_label_values(&[upstream]).set(is_read.into()),
+            // The error means that there was none.
+            None => drop(gauge.remove_label_values(&[upstream])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(seen: &[&str], own: &str, expected: Option<&str>) {
+        let headers = seen
+            .iter()
+            .map(|text| (HEADER.parse().unwrap(), text.parse().unwrap()))
+            .collect();
+        let next = Via::from_headers(&headers).append(own);
+        assert_eq!(
+            next.ok().as_ref().map(|value| value.to_str().unwrap()),
+            expected,
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn a_loop_is_detected() {
+        check(&[], "a/adapter", Some("a/adapter"));
+        check(&["b/adapter"], "a/adapter", Some("b/adapter, a/adapter"));
+        check(&["b", "c"], "a", Some("b, c, a"));
+        check(&["a/adapter"], "a/adapter", None);
+        check(&["b/adapter,a/adapter"], "a/adapter", None);
+    }
+
+    #[test]
+    fn too_many_hops_are_a_loop() {
+        check(&["b,c,d,e"], "a", None);
+        check(&["b,c,d,e,f,g", "h"], "a", None);
     }
 }

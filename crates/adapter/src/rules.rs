@@ -13,7 +13,6 @@
 pub mod args;
 mod catalog;
 mod catalog_refresh;
-mod metrics;
 mod object_names;
 mod query_cache;
 mod query_time;
@@ -27,21 +26,20 @@ use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use jiff::Timestamp;
+use prometheus::{Histogram, IntCounterVec, IntGauge};
 use runtime::Manager;
 use sources::prometheus::Connection;
 use sources::rules::{ApiResource, Objects as QueryObjects};
 use tokio::sync::{Notify, watch};
 use view::View;
 
+use super::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector, StatusError};
 use crate::flow_limiter::Flow;
-use crate::request::{CustomMetricRequest, ExternalMetricRequest, ObjectSelector};
-use crate::status_error::StatusError;
 use crate::value::{ExternalValue, MetricNames, MetricValue};
 use catalog::{Catalog, MetricSource};
 use catalog_refresh::CatalogRefresher;
-use metrics::Metrics;
 use object_names::Objects;
-use query_cache::{QueryCache, Samples};
+use query_cache::{QueryCache, Samples, Source};
 use store_client::Store;
 
 pub use sources::rules::RuleError;
@@ -282,6 +280,38 @@ fn is_of_another_namespace(resource: &ApiResource, request: &CustomMetricRequest
     let is_own =
         |own: &String| matches!(&request.objects, ObjectSelector::Name(name) if name == own);
     resource.is_namespaces() && request.namespace.as_ref().is_some_and(|own| !is_own(own))
+}
+
+const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 10.0];
+
+runtime::metrics! {
+    struct Metrics {
+        queries: IntCounterVec { code } = "plimsoll_adapter_rules_queries_total",
+            "Requests to Prometheus by HTTP status code.";
+        query_seconds: Histogram [BUCKETS] = "plimsoll_adapter_rules_query_duration_seconds",
+            "Latency of requests to Prometheus in seconds.";
+        answers: IntCounterVec { source } = "plimsoll_adapter_rules_responses_total",
+            "Responses to metric requests by source of the values: store, last_good or none.";
+        config_valid: IntGauge = "plimsoll_adapter_rules_config_last_reload_successful",
+            "1 if the last reload of the rule file succeeded; if 0, the previous rules are still in use.";
+    }
+}
+
+impl Metrics {
+    fn exchanged(&self, code: Option<u16>, duration: Duration) {
+        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+        self.queries.with_label_values(&[code.as_str()]).inc();
+        self.query_seconds.observe(duration.as_secs_f64());
+    }
+
+    fn answered(&self, source: Option<Source>) {
+        let source = match source {
+            Some(Source::Store) => "store",
+            Some(Source::LastGood) => "last_good",
+            None => "none",
+        };
+        self.answers.with_label_values(&[source]).inc();
+    }
 }
 
 #[cfg(test)]

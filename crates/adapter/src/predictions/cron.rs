@@ -10,8 +10,7 @@ use view::{CronSchedule, Resource};
 use super::scale::ScaleResult;
 use super::snapshot::Snapshot;
 use super::{CRON, LAST_GOOD_VALUE_FOR, missing, selector};
-use crate::request::ExternalMetricRequest;
-use crate::status_error::StatusError;
+use crate::request::{ExternalMetricRequest, StatusError};
 use crate::value::{ExternalValue, MilliValue};
 
 const IDENTIFIER: &str = "cron";

@@ -12,8 +12,7 @@ use view::{LabelledPod, ObjectKey, Phase, PredictedMetric, Prediction, Resource,
 
 use super::snapshot::Snapshot;
 use super::{LAST_GOOD_VALUE_FOR, POD_CPU, missing};
-use crate::request::{CustomMetricRequest, ObjectSelector};
-use crate::status_error::StatusError;
+use crate::request::{CustomMetricRequest, ObjectSelector, StatusError};
 use crate::value::{DescribedObject, MetricValue, MilliValue};
 
 const IDENTIFIER: &str = "resource.cpu";

@@ -8,7 +8,7 @@ use view::{PredictedMetric, Prediction, Resource, View};
 
 use super::window_maximum::{Forecast, forecast};
 use super::{LAST_GOOD_VALUE_FOR, missing};
-use crate::status_error::StatusError;
+use crate::request::StatusError;
 use crate::value::MilliValue;
 
 #[derive(Clone, Copy)]

@@ -27,8 +27,9 @@ use view::{
 use super::Predictions;
 use super::scale::ScaleClient;
 use crate::flow_limiter::Flow;
-use crate::request::{CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector};
-use crate::status_error::StatusError;
+use crate::request::{
+    CustomMetricRequest, ExternalMetricRequest, GroupResource, ObjectSelector, StatusError,
+};
 
 /// A Wednesday.
 const NOW: &str = "2026-01-07T12:00:00Z";

@@ -9,8 +9,7 @@ use view::{MANAGED_BY, PredictedMetric, Prediction, Resource};
 
 use super::snapshot::Snapshot;
 use super::{PREDICTION, missing, selector};
-use crate::request::ExternalMetricRequest;
-use crate::status_error::StatusError;
+use crate::request::{ExternalMetricRequest, StatusError};
 use crate::value::ExternalValue;
 
 /// Returns one value per series that the selector matches. If a series has no value, the request

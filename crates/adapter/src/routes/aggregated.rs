@@ -15,10 +15,9 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use sources::error_chain::with_causes;
 
-use super::CONNECT_TIMEOUT;
 use super::pem_reader::PemReader;
 use super::response::{MAX_BYTES, UpstreamError, truncated, values};
-use super::via::HEADER;
+use super::{CONNECT_TIMEOUT, HEADER};
 use crate::request::ExternalMetricRequest;
 use crate::value::ExternalValue;
 use metric_routes::UpstreamSpec;

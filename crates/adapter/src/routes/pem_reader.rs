@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use runtime::LogOnce;
 use serving::tls::{TlsContents, TlsFiles, check_authorities};
 
-use super::metrics::Metrics;
+use super::Metrics;
 
 /// The time for which a replaced CA bundle is still trusted.
 const OVERLAP: Duration = Duration::from_mins(10);

@@ -219,8 +219,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rules.yaml");
         std::fs::write(&path, "rules: []").expect("a file");
-        let metrics = super::super::metrics::Metrics::register(&prometheus::Registry::new())
-            .expect("metrics");
+        let metrics =
+            super::super::Metrics::register(&prometheus::Registry::new()).expect("metrics");
         let (mut file, _) = RuleFile::open(path, metrics).expect("rules");
         let (relist_requested, began) = (Notify::new(), Instant::now());
         relist_requested.notify_one();

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use view::{Resource, View};
 
-use crate::status_error::StatusError;
+use crate::request::StatusError;
 
 const TIMEOUT: Duration = Duration::from_millis(1500);
 pub(super) const MAX_NAMES: usize = 5000;

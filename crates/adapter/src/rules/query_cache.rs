@@ -23,7 +23,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout};
 
 use crate::flow_limiter::Flow;
-use crate::status_error::StatusError;
+use crate::request::StatusError;
 
 /// The timeout of a request. The HPA controller has few workers, and a slow request blocks one of
 /// them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use sources::rules::RuleSet;
 
-use super::metrics::Metrics;
+use super::Metrics;
 
 /// The interval at which it is read.
 const POLL: Duration = Duration::from_secs(5);

@@ -16,7 +16,7 @@ use sources::prometheus::{
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::metrics::Metrics;
+use super::Metrics;
 use super::query_cache::{QUERY_TIMEOUT, QueryFailure};
 use super::query_time::QueryTimeLimiter;
 use crate::flow_limiter::{Flow, FlowLimiter, Permit};

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use sources::prometheus::InstantSample;
 use sources::rules::ObjectLabels;
 
-use crate::request::{CustomMetricRequest, ObjectSelector};
-use crate::status_error::StatusError;
+use crate::request::{CustomMetricRequest, ObjectSelector, StatusError};
 use crate::value::{DescribedObject, ExternalValue, MetricValue, MilliValue};
 
 /// The largest number of values of an external metric. The HPA controller adds them up.

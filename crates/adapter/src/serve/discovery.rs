@@ -10,9 +10,9 @@ use axum::response::{IntoResponse as _, Response};
 use model::fnv1a;
 use serde_json::{Value, json};
 
-use super::error_response::json_response;
+use super::encode::json_response;
 use super::path::Discovery;
-use crate::api_version::ApiVersion;
+use crate::request::ApiVersion;
 use crate::value::MetricNames;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -9,9 +9,9 @@ use axum::response::Response;
 use model::fnv1a;
 use serde_json::{Value, json};
 
-use super::error_response::json_response;
+use super::encode::json_response;
 use super::path::OpenApi;
-use crate::api_version::ApiVersion;
+use crate::request::ApiVersion;
 
 pub(super) fn respond(document: OpenApi) -> Response {
     let body = match document {

@@ -5,9 +5,7 @@
 
 use k8s_openapi::api::authorization::v1::{NonResourceAttributes, ResourceAttributes};
 
-use crate::api_version::ApiVersion;
-use crate::request::GroupResource;
-use crate::status_error::StatusError;
+use crate::request::{ApiVersion, GroupResource, StatusError};
 use delegated_auth::Attributes;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
