@@ -12,9 +12,7 @@
 
 mod decide;
 mod handler;
-mod metrics;
 mod node_table;
-mod pod_load;
 mod protocol;
 #[cfg(test)]
 mod tests;
@@ -30,17 +28,16 @@ use model::Workload;
 use parking_lot::RwLock;
 use placement::peaks::PowerModel;
 use placement::{
-    Amounts, LoadFilter, PodSpec, Policy, PredictedLoad, PredictionConfig, Prioritizer, predict,
+    Amounts, FallbackReason, LoadFilter, PodSpec, Policy, PredictedLoad, PredictionConfig,
+    Prioritizer, predict,
 };
-use prometheus::Registry;
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use runtime::Manager;
 use tokio::sync::watch;
 use view::{BoundPod, Change, Node, Scope, View};
 
 use crate::load_watcher::{Clock, Snapshots};
-use metrics::Metrics;
-use node_table::NodeTable;
-use pod_load::WorkloadLoad;
+use node_table::{NodeTable, WorkloadLoad};
 
 pub use handler::router;
 
@@ -234,7 +231,7 @@ impl Scheduler {
     ) -> PredictedLoad {
         let workload = owner.map(|owner| {
             let view = self.workloads.borrow();
-            pod_load::of_workload(&view, owner, spec, label, now)
+            node_table::of_workload(&view, owner, spec, label, now)
         });
         let WorkloadLoad {
             recommendation,
@@ -242,5 +239,103 @@ impl Scheduler {
         } = workload.unwrap_or_default();
         let config = PredictionConfig::of(policy);
         predict(spec, recommendation.as_ref(), forecast, &config)
+    }
+}
+
+/// Limits of the buckets in seconds: from a tenth of the goal for 5,000 nodes to the timeout.
+const BUCKETS: [f64; 11] = [
+    0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 1.0, 5.0,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Filter,
+    Prioritize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Basis {
+    Load,
+    /// Requests, since load is missing.
+    Allocation(FallbackReason),
+    /// None: all nodes are equal.
+    Neutral(NeutralReason),
+}
+
+/// Reason for equal scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NeutralReason {
+    Deadline,
+    /// The view of the cluster is not complete yet.
+    NotSynced,
+    /// The filter has no thresholds.
+    Off,
+}
+
+runtime::metrics! {
+    struct Metrics {
+        answers: IntCounterVec { verb, basis, reason } = "plimsoll_extender_answers_total",
+            "Answers to kube-scheduler by verb, basis (load, allocation, neutral) and reason.";
+        refusals: IntCounterVec { verb, reason } = "plimsoll_extender_refused_requests_total",
+            "Requests that were refused, by verb and reason.";
+        duration: HistogramVec { verb } [BUCKETS] = "plimsoll_extender_request_duration_seconds",
+            "Time from the headers of a request to its answer, by verb.";
+        suspended_filters: IntCounter = "plimsoll_extender_suspended_filters_total",
+            "Requests without removals since too many nodes were above a threshold.";
+        unknown_nodes: IntCounter = "plimsoll_extender_unknown_nodes_total",
+            "Offered nodes that the extender does not know.";
+        invalid_policies: IntCounter = "plimsoll_extender_invalid_policies_total",
+            "Pods to place whose annotation plimsoll.dev/placement-policy is invalid.";
+        reservations: IntGauge = "plimsoll_extender_reservations",
+            "Pods whose load is reserved on a node, and pods that ended lately.";
+        evicted_reservations: IntCounter = "plimsoll_extender_evicted_reservations_total",
+            "Reservations that made room for others at the limit.";
+    }
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Prioritize => "prioritize",
+        }
+    }
+}
+
+impl Basis {
+    /// Value of the response header, and label.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Allocation(_) => "allocation",
+            Self::Neutral(_) => "neutral",
+        }
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Load => "",
+            Self::Allocation(FallbackReason::NoMetrics) => "no_metrics",
+            Self::Allocation(FallbackReason::StaleMetrics { .. }) => "stale_metrics",
+            Self::Allocation(FallbackReason::LowCoverage { .. }) => "low_coverage",
+            Self::Neutral(NeutralReason::Deadline) => "deadline",
+            Self::Neutral(NeutralReason::NotSynced) => "not_synced",
+            Self::Neutral(NeutralReason::Off) => "off",
+        }
+    }
+}
+
+impl Metrics {
+    fn record(&self, verb: Verb, basis: Basis, took: Duration) {
+        let labels = [verb.name(), basis.name(), basis.reason()];
+        self.answers.with_label_values(&labels).inc();
+        let duration = self.duration.with_label_values(&[verb.name()]);
+        duration.observe(took.as_secs_f64());
+    }
+
+    /// Records a refused request. `reason`: `too_large`, `invalid`, `overloaded` or `unknown_profile`.
+    fn refuse(&self, verb: Verb, reason: &str) {
+        let labels = [verb.name(), reason];
+        self.refusals.with_label_values(&labels).inc();
     }
 }

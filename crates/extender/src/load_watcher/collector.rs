@@ -20,11 +20,10 @@ use view::{Resource, View};
 use super::cache::{Cache, CachedWindow, Contents};
 use super::collected::{Collected, Provider, WindowRecord};
 use super::document::duration;
-use super::nodes::{NodeInfo, Nodes, nodes};
 use super::prometheus_source::PrometheusSource;
 use super::rest_api::RestApi;
 use super::samples::{LoadSample, SampleHistory};
-use super::{Clock, LoadWatcherConfig, Metrics, Snapshots};
+use super::{Clock, LoadWatcherConfig, Metrics, NodeInfo, Nodes, Snapshots, nodes};
 
 const COLLECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum interval between collections; then the liveness check fails.

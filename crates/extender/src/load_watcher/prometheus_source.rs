@@ -17,8 +17,8 @@ use sources::prometheus::{
     ClusterCheck, Connection, InstantSample, Prometheus, PrometheusError, is_metric_name,
 };
 
+use super::Nodes;
 use super::document::duration;
-use super::nodes::Nodes;
 
 #[derive(Debug, Clone)]
 pub struct PrometheusConfig {
@@ -255,7 +255,7 @@ impl<'a> NodeIndex<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::nodes::NodeInfo;
+    use super::super::NodeInfo;
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use placement::{NodeLoad, Usage, Window, WindowLoad};
 
-use super::nodes::Nodes;
+use super::Nodes;
 
 /// Length of the history: that of the longest window.
 const LENGTH: SignedDuration = SignedDuration::from_mins(15);
@@ -206,7 +206,7 @@ mod tests {
         }
         history.add("deleted", sample(1999, 10.0), at(1999));
         assert_eq!(history.nodes["n1"].len(), MAX_SAMPLES);
-        let nodes = Nodes::from([("n1".to_owned(), super::super::nodes::NodeInfo::default())]);
+        let nodes = Nodes::from([("n1".to_owned(), super::super::NodeInfo::default())]);
         history.prune(&nodes, at(2500));
         assert_eq!(history.nodes.len(), 1);
         assert_eq!(history.nodes["n1"].len(), 400);

@@ -10,12 +10,11 @@ use placement::{
     PodSpec, Policy, Prioritizer, Window,
 };
 
-use super::Scheduler;
-use super::metrics::{Basis, NeutralReason};
 use super::node_table::NodeTable;
 use super::protocol::{
     ExtenderArgs, InvalidArgs, POLICY_ANNOTATION, Pod, filter_result, full_nodes, host_priorities,
 };
+use super::{Basis, NeutralReason, Scheduler};
 
 /// Number of nodes between two looks at the deadline.
 const CHUNK: usize = 512;

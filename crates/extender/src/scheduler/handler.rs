@@ -14,10 +14,9 @@ use serving::request_body::{BodyLimits, BodyRejection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout_at;
 
-use super::Scheduler;
 use super::decide::Answer;
-use super::metrics::{Basis, NeutralReason, Verb};
 use super::protocol::InvalidArgs;
+use super::{Basis, NeutralReason, Scheduler, Verb};
 
 /// Bodies up to this size, with about 2,500 nodes, are decided on the thread that has read them:
 /// that takes at most a millisecond or two, and on a busy machine another thread begins later.
