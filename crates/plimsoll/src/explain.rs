@@ -8,7 +8,6 @@ mod judge;
 mod lines;
 mod policy;
 mod reader;
-mod refuted;
 mod steps;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 mod page;
 #[cfg(test)]
 pub(crate) mod tests;
-mod text;
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
@@ -16,7 +16,6 @@ use crate::failure::Outcome;
 use crate::severity::Severity;
 
 pub(crate) use page::{escape, page};
-pub(crate) use text::printable;
 
 const ABSENT: &str = "-";
 
@@ -200,8 +199,8 @@ pub(crate) fn print_text(text: impl AsRef<[u8]>) -> anyhow::Result<Outcome> {
 
 fn render(document: &Document, args: &OutputArgs) -> anyhow::Result<String> {
     Ok(match args.output {
-        Format::Table => text::aligned(document, uses_color(args)),
-        Format::Md => text::markdown(document),
+        Format::Table => aligned(document, uses_color(args)),
+        Format::Md => markdown(document),
         Format::Csv => csv(document)?,
         Format::Json => format!("{:#}\n", document.data),
         Format::Yaml => serde_yaml_ng::to_string(&document.data)?,
@@ -243,4 +242,84 @@ pub(crate) fn first_names(names: &[String], most: usize) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
+}
+
+const RESET: &str = "\u{1b}[0m";
+
+/// The tables with aligned columns, one below the other, and the notes.
+fn aligned(document: &Document, color: bool) -> String {
+    let mut text = String::new();
+    for table in &document.tables {
+        align(&mut text, table, color);
+        text.push('\n');
+    }
+    for note in &document.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    text
+}
+
+fn align(text: &mut String, table: &Table, color: bool) {
+    let cells =
+        |row: &Row| -> Vec<String> { row.cells.iter().map(|cell| printable(cell)).collect() };
+    let rows: Vec<Vec<String>> = table.rows.iter().map(cells).collect();
+    let heads: Vec<String> = table.names().map(str::to_uppercase).collect();
+    let widths: Vec<usize> = (0..heads.len())
+        .map(|column| {
+            let cells = rows.iter().map(|row| width(&row[column]));
+            cells.chain([width(&heads[column])]).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).enumerate();
+        let padded = padded.map(|(column, (cell, width_of_column))| {
+            let padding = " ".repeat(width_of_column - width(cell));
+            if table.is_number(column) {
+                padding + cell
+            } else {
+                cell.clone() + &padding
+            }
+        });
+        let line: Vec<String> = padded.collect();
+        line.join("  ").trim_end().to_owned()
+    };
+    let _ = writeln!(text, "{}\n{}", table.title, line(&heads));
+    for (row, cells) in table.rows.iter().zip(&rows) {
+        let line = line(cells);
+        let _ = match row.severity.and_then(Severity::color).filter(|_| color) {
+            Some(code) => writeln!(text, "{code}{line}{RESET}"),
+            None => writeln!(text, "{line}"),
+        };
+    }
+}
+
+fn width(cell: &str) -> usize {
+    cell.chars().count()
+}
+
+/// The text without control characters, which could change the terminal.
+pub(crate) fn printable(cell: &str) -> String {
+    cell.replace(char::is_control, "\u{fffd}")
+}
+
+fn markdown(document: &Document) -> String {
+    let cell = |cell: &String| printable(cell).replace('|', "\\|").replace('<', "&lt;");
+    let mut text = String::new();
+    for table in &document.tables {
+        let _ = writeln!(text, "### {}\n", table.title);
+        let names: Vec<&str> = table.names().collect();
+        let _ = writeln!(text, "| {} |", names.join(" | "));
+        let numbers = (0..names.len()).map(|column| table.is_number(column));
+        let rules = numbers.map(|is_number| if is_number { "--:" } else { "---" });
+        let _ = writeln!(text, "|{}|", rules.collect::<Vec<_>>().join("|"));
+        for row in &table.rows {
+            let cells: Vec<String> = row.cells.iter().map(cell).collect();
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text.push('\n');
+    }
+    for note in &document.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    text
 }

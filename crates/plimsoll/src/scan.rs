@@ -1,7 +1,6 @@
 //! Present and recommended requests of each container, with severity and savings.
 
 mod document;
-mod findings;
 mod fleet;
 mod nodes;
 mod replicas;
@@ -16,10 +15,10 @@ use rayon::prelude::*;
 use replay::Resource;
 use serde::{Deserialize, Serialize};
 
-use crate::ci::{self, ScanFormat};
+use super::ci::{self, CiFinding, Level, ScanFormat};
+use super::output::{self, Document, OutputArgs, or_absent, print_text};
 use crate::cluster::{Answers, ClusterArgs, ContextArgs};
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Document, OutputArgs, print_text};
 use crate::prices::{PriceArgs, Prices};
 use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
@@ -236,7 +235,7 @@ pub(crate) fn run(args: &ScanArgs) -> anyhow::Result<Outcome> {
     let answers = args.contexts.read(cluster, read)?.some()?;
     match args.output {
         ScanFormat::Ci(format) => {
-            let findings = findings::findings(&answers.found);
+            let findings = findings(&answers.found);
             print_text(ci::render("plimsoll scan", &findings, format))?;
         }
         ScanFormat::Document(form) => {
@@ -315,6 +314,59 @@ impl Order {
             }),
             Self::Severity => list.sort_by_key(|it| Reverse(container(it).severity)),
         }
+    }
+}
+
+const HELP: &str = "Set the recommended request: `plimsoll apply` prints it as a manifest";
+
+/// All resources, with the names of their clusters; an empty name is left out.
+fn findings(scans: &[(String, Scan)]) -> Vec<CiFinding> {
+    let containers = scans.iter().flat_map(|(cluster, scan)| {
+        let containers = scan.containers.iter();
+        containers.map(move |container| (cluster.as_str(), container))
+    });
+    let findings = containers.flat_map(|(cluster, container)| {
+        let resources = [("cpu", &container.cpu), ("memory", &container.memory)];
+        resources.map(|(name, resource)| finding(&subject(cluster, container), name, resource))
+    });
+    findings.collect()
+}
+
+/// Names with slashes between them, without the empty ones.
+fn subject(cluster: &str, container: &ScannedContainer) -> String {
+    let id = &container.id;
+    let mut names = vec![cluster, &id.namespace, &id.workload, &id.container];
+    names.retain(|name| !name.is_empty());
+    names.join("/")
+}
+
+fn finding(subject: &str, name: &str, resource: &ScannedResource) -> CiFinding {
+    let change = resource.amounts;
+    let (kind, words) = if change.present.is_none() {
+        ("missing", "is missing")
+    } else if change.saved() < 0.0 {
+        ("too-small", "is below the recommended one")
+    } else {
+        ("too-large", "is above the recommended one")
+    };
+    let [request, recommended] =
+        [&resource.request, &resource.recommended].map(|it| or_absent(it.as_ref()));
+    CiFinding {
+        case: format!("{name}-request"),
+        rule: format!("{name}-request-{kind}"),
+        description: format!("The {name} request {words}"),
+        help: HELP.to_owned(),
+        subject: subject.to_owned(),
+        level: match resource.severity {
+            Severity::Ok => Level::Passed,
+            Severity::Info => Level::Note,
+            Severity::Warning => Level::Warning,
+            Severity::Critical => Level::Error,
+        },
+        message: format!(
+            "{name} request {request}, recommended {recommended}: {}",
+            resource.reason
+        ),
     }
 }
 

@@ -6,14 +6,15 @@ use std::fmt::Write as _;
 use model::Quantity;
 use serde_json::json;
 
-use crate::explain::Recommended;
+use crate::explain::{Forecast, Recommended};
 use crate::output::escape;
+use crate::plot::{Line, Plot};
 
 const WIDTH: f64 = 700.0;
 /// An upper bound of a short history is far above the target: the picture ends there, in targets.
 const MOST_TARGETS: f64 = 4.0;
 
-pub(super) fn html(recommendations: &[Recommended]) -> String {
+pub(super) fn bands(recommendations: &[Recommended]) -> String {
     if recommendations.is_empty() {
         return String::new();
     }
@@ -74,6 +75,37 @@ fn bar(recommended: &Recommended) -> String {
     )
 }
 
+/// Longest distance of samples that makes a plot, in seconds.
+const MAX_STEP: i64 = 86_400;
+
+pub(super) fn forecasts(forecasts: &[Forecast]) -> String {
+    let plots: String = forecasts.iter().filter_map(plot).collect();
+    if plots.is_empty() {
+        return plots;
+    }
+    format!("<h2>Forecasts of the workload</h2>\n{plots}")
+}
+
+fn plot(forecast: &Forecast) -> Option<String> {
+    let [(start, _), (second, _), ..] = forecast.samples[..] else {
+        return None;
+    };
+    let step = (second - start).clamp(1, MAX_STEP);
+    let amounts: Vec<f64> = forecast.samples.iter().map(|(_, amount)| *amount).collect();
+    let mut lines = vec![Line::new("forecast", "advice", amounts)];
+    if let Some(maximum) = forecast.maximum {
+        let slots = (i64::from(forecast.window_seconds) / step + 1).max(2);
+        let slots = usize::try_from(slots).unwrap_or(2);
+        let slots = slots.min(forecast.samples.len());
+        let name = "largest value of the window: the HPA reads it";
+        lines.push(Line::new(name, "request", vec![maximum; slots]));
+    }
+    let plot = Plot::new(start, step, lines);
+    let name = &forecast.name;
+    let description = format!("Forecast of {name} for {} samples", forecast.samples.len());
+    Some(plot.figure(name, &description))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_bar_spans_the_bounds() {
-        let html = html(&[recommended("app", "200m")]);
+        let html = bands(&[recommended("app", "200m")]);
         // 220m are 700 units: 50m are 159.1, 150m more are 477.3.
         assert!(
             html.contains("x=\"159.1\" y=\"24\" width=\"477.3\""),
@@ -100,14 +132,38 @@ mod tests {
         );
         assert!(html.contains("x1=\"318.2\""), "{html}");
         assert!(html.contains("cpu: 100m"), "{html}");
-        let far = super::html(&[recommended("app", "100")]);
+        let far = bands(&[recommended("app", "100")]);
         assert!(far.contains("width=\"620.5\""), "{far}");
     }
 
     #[test]
     fn hostile_names_are_text() {
-        let html = html(&[recommended("<script>alert(1)</script>", "1")]);
+        let html = bands(&[recommended("<script>alert(1)</script>", "1")]);
         assert!(!html.contains("<script"), "{html}");
         assert!(html.contains("&lt;script&gt;"), "{html}");
+    }
+
+    #[test]
+    fn the_window_is_a_line_over_its_samples() {
+        let forecast = Forecast {
+            name: "<cpu>".to_owned(),
+            samples: (0..10).map(|slot| (300 * slot, slot as f64)).collect(),
+            window_seconds: 600,
+            maximum: Some(2.0),
+        };
+        let html = forecasts(std::slice::from_ref(&forecast));
+        assert!(html.contains("<h3>&lt;cpu&gt;</h3>"), "{html}");
+        // Three of ten slots: two ninths of the width.
+        let line = html.split("class=\"request\" d=\"").nth(1).expect("a line");
+        let line = line.split('"').next().expect("a path");
+        assert!(
+            line.starts_with("M56.0 ") && line.contains("L263.6 "),
+            "{line}"
+        );
+        let short = Forecast {
+            samples: vec![(0, 1.0)],
+            ..forecast
+        };
+        assert_eq!(forecasts(&[short]), "");
     }
 }

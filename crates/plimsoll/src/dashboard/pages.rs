@@ -16,7 +16,7 @@ use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-use super::{DashboardArgs, bands, fleet, forecast, horizontal, recorded, timeline};
+use super::{DashboardArgs, bands, fleet, horizontal, recorded, timeline};
 use crate::cluster::Cluster;
 use crate::explain;
 use crate::failure::Failure;
@@ -159,8 +159,8 @@ impl Pages {
                     }
                 };
                 let details = [
-                    bands::html(&explained.recommendations),
-                    forecast::html(&explained.forecasts),
+                    bands::bands(&explained.recommendations),
+                    bands::forecasts(&explained.forecasts),
                     usage,
                     timeline::html(&explained.marks, Timestamp::now()),
                 ];

@@ -3,7 +3,6 @@
 //! metrics of the previous provider to it.
 
 mod conflicts;
-mod hpa_metrics;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -15,15 +14,17 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use clap::Args;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricIdentifier};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::Selector;
 use kube::{Api, Client, ResourceExt as _};
 use metric_routes::api_service::{ADOPTER, API_SERVICES, EXTERNAL, is_available};
 use metric_routes::{File, config_hash};
 use serde_json::json;
 use serving::own_service::OwnService;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::installation::InstallationArgs;
 pub(super) use conflicts::conflicts;
@@ -125,7 +126,7 @@ pub(crate) async fn adopt(args: &AdoptArgs) -> anyhow::Result<()> {
         async || ensure_route_loaded(client, &own, args.metrics_port, hash).await,
     )
     .await?;
-    let metrics = hpa_metrics::with_values(client).await;
+    let metrics = with_values(client).await;
     let metrics = metrics.unwrap_or_else(|error| {
         eprintln!("the metrics of HPAs cannot be compared: {error:#}");
         Vec::new()
@@ -139,7 +140,7 @@ pub(crate) async fn adopt(args: &AdoptArgs) -> anyhow::Result<()> {
     )
     .await?;
     let served = wait_until(METRICS_TIMEOUT, "HPAs have their metrics", async || {
-        hpa_metrics::ensure_values(client, &metrics).await
+        ensure_values(client, &metrics).await
     });
     if let Err(error) = served.await {
         let present = services.get_opt(EXTERNAL).await?;
@@ -363,4 +364,66 @@ async fn write_release(
     };
     let written = services.replace(EXTERNAL, &params, released).await;
     written.with_context(|| format!("cannot write APIService {EXTERNAL}"))
+}
+
+const MAX_METRICS: usize = 20;
+const MAX_HPAS: u32 = 500;
+/// Time after which no further metric is requested: those of one tenant may all be slow.
+const MAX_TIME: Duration = Duration::from_secs(30);
+/// Timeout of a request. A provider may ask a system of its own.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Paths of the external metrics that have values now.
+async fn with_values(client: &Client) -> anyhow::Result<Vec<String>> {
+    let hpas: Api<HorizontalPodAutoscaler> = Api::all(client.clone());
+    let params = ListParams::default().limit(MAX_HPAS);
+    let hpas = hpas.list(&params).await.context("cannot list the HPAs")?;
+    let mut paths: Vec<String> = hpas.items.iter().flat_map(paths).collect();
+    paths.sort();
+    paths.dedup();
+    let (begin, mut found) = (Instant::now(), Vec::new());
+    for path in paths {
+        if found.len() == MAX_METRICS || begin.elapsed() > MAX_TIME {
+            break;
+        }
+        if request(client, &path).await.is_ok() {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Fails unless each of these metrics has a value.
+async fn ensure_values(client: &Client, paths: &[String]) -> anyhow::Result<()> {
+    for path in paths {
+        let answer = request(client, path).await;
+        answer.with_context(|| format!("no value of {path}"))?;
+    }
+    Ok(())
+}
+
+fn paths(hpa: &HorizontalPodAutoscaler) -> Vec<String> {
+    let metrics = hpa.spec.metrics.iter().flatten();
+    let external = metrics.filter_map(|metric| metric.external.as_ref());
+    let paths = external.filter_map(|source| path(&hpa.namespace()?, &source.metric));
+    paths.collect()
+}
+
+fn path(namespace: &str, metric: &MetricIdentifier) -> Option<String> {
+    let selector = metric.selector.clone().unwrap_or_default();
+    let selector = Selector::try_from(selector).ok()?.to_string();
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("labelSelector", &selector)
+        .finish();
+    let (api, name) = (api::external_metrics::API_VERSION, &metric.name);
+    Some(format!("/apis/{api}/namespaces/{namespace}/{name}?{query}"))
+}
+
+async fn request(client: &Client, path: &str) -> anyhow::Result<()> {
+    let request = http::Request::get(path).body(Vec::new())?;
+    let list: serde_json::Value = timeout(REQUEST_TIMEOUT, client.request(request)).await??;
+    if list["items"].as_array().is_none_or(Vec::is_empty) {
+        bail!("the list is empty");
+    }
+    Ok(())
 }
