@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
 
+use super::node::image_archive::Image;
 use crate::component::Component;
 use crate::echo_server::{self, EchoArgs};
 use crate::kubernetes_version::{KubernetesVersion, VARIABLE};
-use crate::node::image::Image;
 use crate::node::{cgroups, init};
 use crate::replay::Target;
 use crate::sandbox::{NodeKind, Sandbox};

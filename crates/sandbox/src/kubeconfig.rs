@@ -62,19 +62,6 @@ fn render(
     serde_yaml_ng::to_string(&document).context("render a kubeconfig")
 }
 
-/// Writes the kubeconfig of a hosted process for its pod's `ServiceAccount`. In a cluster the process
-/// would read `/var/run/secrets/kubernetes.io/serviceaccount`, which cannot be mounted here. The file
-/// names the token and authority files of that volume, `account`, so that renewed tokens are used.
-pub(crate) fn write_for_pod(
-    path: &Path,
-    account: &Path,
-    namespace: &str,
-    api_server_port: u16,
-) -> Result<()> {
-    fs::write(path, for_pod(account, namespace, api_server_port)?)?;
-    Ok(())
-}
-
 /// The port that a container sets as `KUBERNETES_SERVICE_PORT`, as a client in a cluster reads it.
 pub(crate) fn api_server_port(pod: &Pod) -> Option<u16> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -83,7 +70,10 @@ pub(crate) fn api_server_port(pod: &Pod) -> Option<u16> {
     port.value.as_deref()?.parse().ok()
 }
 
-fn for_pod(account: &Path, namespace: &str, api_server_port: u16) -> Result<String> {
+/// The kubeconfig of a hosted process for its pod's `ServiceAccount`. In a cluster the process would
+/// read `/var/run/secrets/kubernetes.io/serviceaccount`, which cannot be mounted here. It names the
+/// token and authority files of that volume, `account`, so that renewed tokens are used.
+pub(crate) fn for_pod(account: &Path, namespace: &str, api_server_port: u16) -> Result<String> {
     let authority = json!({"certificate-authority": account.join("ca.crt")});
     let credentials = json!({"tokenFile": account.join("token")});
     let user = "in-cluster";

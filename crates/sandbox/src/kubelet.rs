@@ -25,12 +25,9 @@ mod address;
 mod atomic_writer;
 mod config_objects;
 mod container;
-mod container_order;
 mod container_state;
 mod destination;
 mod environment;
-mod events;
-mod expansion;
 mod fields;
 #[cfg(test)]
 mod fixture;
@@ -41,21 +38,16 @@ mod pod_context;
 mod pod_table;
 mod pods;
 mod probe;
-mod probe_client;
 mod prober;
 mod process;
 mod process_spec;
 mod proxy;
-mod resize;
 mod restart;
-mod service_links;
 mod status;
 mod stop;
 mod tokens;
-mod usage;
 mod volume_writer;
 mod volumes;
-mod waiting_reason;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,12 +58,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::address::{Block, Pool};
 use self::config_objects::ObjectStore;
-use self::events::Events;
 use self::pod_table::PodTable;
 use self::proxy::Proxy;
-use self::waiting_reason::WaitingReason;
 use crate::layout::Layout;
 use crate::startup_protocol::SandboxConfig;
+use pod_context::Events;
 
 /// State that all hosted pods share.
 struct Hosting {
@@ -101,7 +92,7 @@ pub(crate) async fn run(
     let socket = layout.proxy_socket();
     let listener =
         proxy::listen(&socket).with_context(|| format!("listen on {}", socket.display()))?;
-    let registry = Arc::new(PodTable::new(Pool::new(block.octet())));
+    let registry = Arc::new(PodTable::new(Pool::new(block.octet)));
     let (objects, feed_objects) = ObjectStore::watch(&client);
     let (events, write_events) = Events::new(client.clone());
     let proxy = Proxy {
@@ -123,4 +114,51 @@ pub(crate) async fn run(
         () = async { tokio::join!(proxy.serve(listener), feed_objects, write_events); } => {}
     }
     Ok(())
+}
+
+/// Reason why a container cannot start yet, in a kubelet's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {message}")]
+struct WaitingReason {
+    /// Reason in one word, as upstream.
+    reason: &'static str,
+    message: String,
+}
+
+impl WaitingReason {
+    /// The container's configuration is not usable, for example because a Secret is missing.
+    fn config(message: String) -> Self {
+        Self {
+            reason: "CreateContainerConfigError",
+            message,
+        }
+    }
+
+    fn unsupported(field: impl std::fmt::Display) -> Self {
+        Self::config(format!("{field} is not supported in a hosted pod"))
+    }
+
+    /// The program of this image has not been built.
+    fn image(message: String) -> Self {
+        Self {
+            reason: "ErrImagePull",
+            message,
+        }
+    }
+
+    /// The program could not be started.
+    fn run(message: String) -> Self {
+        Self {
+            reason: "RunContainerError",
+            message,
+        }
+    }
+
+    /// A volume cannot be written yet.
+    fn volume(message: String) -> Self {
+        Self {
+            reason: "ContainerCreating",
+            message,
+        }
+    }
 }

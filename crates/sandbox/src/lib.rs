@@ -32,12 +32,12 @@
 //! Durations are Go's, such as `500ms`.
 //!
 //! * `sandbox`, `args`, `commands`: the library and the command line
-//! * `toolchain`, `go_module`, `go_build`, `progress`, `prebuilt`, `programs`: programs of the control plane
+//! * `go_module`, `go_build`, `progress`, `prebuilt`, `programs`: programs of the control plane
 //! * `kubernetes_version`, `component`, `component_commands`, `configuration_files`, `certificates`, `kubeconfig`,
 //!   `kwok`, `initial_objects`: settings of the components
 //! * `start_supervisor`, `startup_protocol`, `supervisor`, `control_socket`: the process above all
 //! * `start_components`, `component_processes`, `component_process`, `exec_wrapper`, `process_id`: its children
-//! * `layout`, `lock`, `ports`, `state_file`, `log_tail`, `take_down`: files, ports and the end
+//! * `layout`, `ports`, `state_file`, `take_down`: files, ports and the end
 //! * `kubelet`: pods as local processes; `node`: pods as containers; `echo_server`: a pod to try out
 //! * `replay`, `trace`: recorded usage as that of pods
 
@@ -61,8 +61,6 @@ mod kubelet;
 mod kubernetes_version;
 mod kwok;
 mod layout;
-mod lock;
-mod log_tail;
 mod node;
 mod ports;
 mod prebuilt;
@@ -77,14 +75,13 @@ mod startup_protocol;
 mod state_file;
 mod supervisor;
 mod take_down;
-mod toolchain;
 mod trace;
 
 pub use args::Args;
 pub use component::Component;
 pub use go_module::{CONTROL_PLANE, Module, PROMETHEUS, Program};
 pub use kubernetes_version::KubernetesVersion;
-pub use node::image::{Content, Image};
+pub use node::image_archive::{Content, Image};
 pub use node::requirements::missing_for_real_node;
 pub use ports::Ports;
 pub use process_id::Process;

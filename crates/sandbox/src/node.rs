@@ -9,17 +9,14 @@
 //! * Only the cgroups are on the machine's own file system: below one folder per sandbox
 //!   ([`cgroups`]). A process outside of the namespaces removes it at the end.
 //! * Ports that clients on the machine use are listened to before the supervisor moves, and
-//!   forwarded ([`host_ports`]).
+//!   forwarded ([`namespaces`]).
 
 pub(crate) mod cgroups;
 pub(crate) mod configuration;
-pub(crate) mod host_ports;
-pub(crate) mod image;
 pub(crate) mod image_archive;
 pub(crate) mod images;
 pub(crate) mod init;
 pub(crate) mod namespaces;
-pub(crate) mod pause_program;
 pub(crate) mod requirements;
 mod shared_libraries;
 

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use super::node::image_archive::Image;
 use crate::go_build::GoBuild;
 use crate::go_module::{Module, Program};
 use crate::layout;
-use crate::node::image::Image;
 use crate::node::image_archive;
 use crate::prebuilt::{self, Prebuilt};
 
@@ -33,7 +33,7 @@ pub(crate) fn cache() -> Result<PathBuf> {
 
 /// The path of a program that does nothing until it is ended, for images. It needs a C compiler.
 pub fn pause_program() -> Result<PathBuf> {
-    crate::node::pause_program::pause_program(&cache()?)
+    crate::node::images::pause_program(&cache()?)
 }
 
 /// The path of an OCI archive of images of programs of this machine.

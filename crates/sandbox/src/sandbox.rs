@@ -10,11 +10,11 @@ use kube::Client;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::node::image_archive::Image;
 use crate::client::{client, ready_client};
 use crate::component::Component;
 use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
-use crate::node::image::Image;
 use crate::node::images;
 use crate::programs;
 use crate::start_supervisor::{OwnedSupervisor, bring_up};

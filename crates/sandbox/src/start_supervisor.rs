@@ -9,16 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::component_processes::log_tail;
+use super::state_file::{Record, lock};
 use crate::go_module::{CONTAINER_RUNTIME, NODE, PROMETHEUS};
 use crate::kubernetes_version::KubernetesVersion;
 use crate::layout::Layout;
-use crate::lock::lock;
-use crate::log_tail::log_tail;
 use crate::node::images;
 use crate::node::requirements::missing_for_real_node;
 use crate::programs::{self, ensure_built};
 use crate::startup_protocol::{DETACH, NodeFolders, Options, SandboxConfig, StartEvent};
-use crate::state_file::Record;
 use crate::take_down::{DOWN_TIMEOUT, remove_stale};
 
 /// Pause between two reads of the record of a sandbox that is going down.

@@ -2,7 +2,8 @@
 //! the supervisor, and every other process reads it.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -91,5 +92,51 @@ impl Record {
             .filter_map(|status| status.process.as_ref())
             .chain(self.real_node.iter().map(|node| &node.init))
             .chain([&self.supervisor])
+    }
+}
+
+/// Takes the lock of the sandbox's name: one process at a time starts a sandbox or removes its files.
+/// Waits until it is free. The kernel releases it when its file is closed, also after a kill.
+pub(crate) fn lock(layout: &Layout) -> Result<File> {
+    loop {
+        let file = lock_file(layout)?;
+        file.lock()
+            .with_context(|| format!("lock {}", layout.lock().display()))?;
+        if is_in_place(&file, layout)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Takes the lock if it is free.
+pub(crate) fn try_lock(layout: &Layout) -> Result<Option<File>> {
+    let file = lock_file(layout)?;
+    Ok((file.try_lock().is_ok() && is_in_place(&file, layout)?).then_some(file))
+}
+
+fn lock_file(layout: &Layout) -> Result<File> {
+    layout.create_root()?;
+    File::create(layout.lock()).with_context(|| format!("create {}", layout.lock().display()))
+}
+
+/// Whether a locked file is still the lock: the last owner may have removed it.
+fn is_in_place(file: &File, layout: &Layout) -> Result<bool> {
+    let locked = file.metadata().context("read the metadata of the lock")?;
+    Ok(fs::metadata(layout.lock()).is_ok_and(|there| there.ino() == locked.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_whose_file_was_removed_locks_nothing() {
+        let states = tempfile::tempdir().unwrap();
+        let layout = Layout::below("name", states.path());
+        let held = lock(&layout).unwrap();
+        assert!(try_lock(&layout).unwrap().is_none());
+        fs::remove_file(layout.lock()).unwrap();
+        assert!(!is_in_place(&held, &layout).unwrap());
+        assert!(try_lock(&layout).unwrap().is_some());
     }
 }

@@ -8,11 +8,10 @@ use rustix::process::Signal;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
+use super::state_file::{Record, lock, try_lock};
 use crate::control_socket::{self, ControlRequest};
 use crate::layout::Layout;
-use crate::lock::{lock, try_lock};
 use crate::node::cgroups::Hierarchies;
-use crate::state_file::Record;
 
 /// Limit for going down, which takes well under a second; then the supervisor is killed.
 pub(crate) const DOWN_TIMEOUT: Duration = Duration::from_secs(20);

@@ -25,7 +25,8 @@ const LAST_INDEX: u16 = 50_000;
 /// A claimed block of addresses.
 #[derive(Debug)]
 pub(super) struct Block {
-    octet: u8,
+    /// The second octet that all addresses of this sandbox share.
+    pub(super) octet: u8,
     _claim: TcpListener,
 }
 
@@ -51,11 +52,6 @@ impl Block {
             }
         }
         Err(refusal)
-    }
-
-    /// The second octet that all addresses of this sandbox share.
-    pub(super) fn octet(&self) -> u8 {
-        self.octet
     }
 }
 
@@ -156,6 +152,6 @@ mod tests {
         let folder = Path::new("/the/same/folder");
         let first = Block::claim(folder).unwrap();
         let second = Block::claim(folder).unwrap();
-        assert_ne!(first.octet(), second.octet());
+        assert_ne!(first.octet, second.octet);
     }
 }

@@ -1,25 +1,29 @@
 //! Runs one container of a hosted pod until it is over: start, probes, end, restart after a
 //! back-off.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::container_state::{Report, Slot};
 use super::logs::Log;
 use super::mounts::mounts;
-use super::pod_context::{PodContext, grace};
+use super::pod_context::{PodContext, containers, grace};
 use super::probe::{self, Handler, Probe};
 use super::prober::{Prober, probe_once};
 use super::process::Process;
 use super::process_spec::{Folders, ProcessSpec};
 use super::restart::{BackOff, Restart};
-use super::stop::{Deadline, stop_due, stop_requested};
-use super::{WaitingReason, environment, resize};
+use super::status::is_sidecar;
+use super::stop::{Deadline, StopSignals, stop_due, stop_requested};
+use super::{WaitingReason, environment};
 
 /// Pause before a container that cannot start is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -101,7 +105,7 @@ impl Runner {
         let mut process =
             Process::start(&self.context.hosting.config.options.program, launch, &log)
                 .map_err(failed)?;
-        let pid = process.pid();
+        let pid = process.pid;
         self.report(|report| {
             report.start(
                 Timestamp::now(),
@@ -129,7 +133,7 @@ impl Runner {
                 let latest = Instant::now() + grace(&context.pod());
                 End::Itself(process.end(Some(latest), deadline).await)
             }
-            () = resize::restart_needed(context, &self.container) => {
+            () = restart_needed(context, &self.container) => {
                 context.event("Killing", format!("Container {name} resize requires restart"));
                 let latest = Instant::now() + grace(&context.pod());
                 End::Resize(process.end(Some(latest), deadline).await)
@@ -263,5 +267,124 @@ impl ContainerConfig {
             liveness: probe(container.liveness_probe.as_ref())?,
             readiness: probe(container.readiness_probe.as_ref())?,
         })
+    }
+}
+
+/// Order of a pod's containers: init containers one after the other, sidecars from their position
+/// in that order on, then all others at the same time. Sidecars end last.
+///
+/// Runs all containers until they have ended or are asked to stop.
+pub(super) async fn run_in_order(context: &Arc<PodContext>, stop: &StopSignals) {
+    let pod = context.pod();
+    let Some(spec) = &pod.spec else { return };
+    let runner = |container: &Container, slot: Slot, init: bool| Runner {
+        context: Arc::clone(context),
+        container: container.clone(),
+        slot,
+        restart: Restart::of(&pod, container, init),
+    };
+    let mut sidecars = JoinSet::new();
+    let mut initialized = true;
+    for (index, container) in spec.init_containers.iter().flatten().enumerate() {
+        let slot = Slot::Init(index);
+        let run = runner(container, slot, true);
+        if is_sidecar(container) {
+            sidecars.spawn(run.run(stop.sidecars.subscribe()));
+            started(context, stop, slot).await;
+        } else {
+            Box::pin(run.run(stop.for_containers())).await;
+            initialized = context
+                .reports
+                .borrow()
+                .get(slot)
+                .is_some_and(Report::succeeded);
+        }
+        if !initialized || stop.requested().is_some() {
+            initialized = false;
+            break;
+        }
+    }
+    if initialized {
+        let mut main = JoinSet::new();
+        for (index, container) in spec.containers.iter().enumerate() {
+            main.spawn(runner(container, Slot::Main(index), false).run(stop.for_containers()));
+        }
+        main.join_all().await;
+    }
+    let soon = Instant::now() + grace(&pod);
+    stop.stop_sidecars_by(soon);
+    sidecars.join_all().await;
+}
+
+/// Waits until a sidecar has started, or the pod has to stop.
+async fn started(context: &PodContext, stop: &StopSignals, slot: Slot) {
+    let mut reports = context.reports.subscribe();
+    tokio::select! {
+        _ = reports.wait_for(|reports| reports.get(slot).is_none_or(|report| report.started || report.over)) => {}
+        () = stop.wait() => {}
+    }
+}
+
+/// Request and limit of each resource whose change needs a restart.
+type Sensitive = BTreeMap<String, [Option<Quantity>; 2]>;
+
+/// Waits until a change of the container's resources requires a restart.
+/// Limits do not apply to a process, so other new resources are only reported.
+pub(super) async fn restart_needed(context: &PodContext, container: &Container) {
+    let of = |pod: &Pod| sensitive(containers(pod).find(|it| it.name == container.name));
+    let started_with = of(&context.pod());
+    let mut pods = context.pods.clone();
+    let changed = |pod: &Option<Arc<Pod>>| pod.as_ref().is_some_and(|pod| of(pod) != started_with);
+    if pods.wait_for(changed).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn sensitive(container: Option<&Container>) -> Sensitive {
+    let Some(container) = container else {
+        return Sensitive::new();
+    };
+    let resources = container.resources.clone().unwrap_or_default();
+    let policies = container.resize_policy.iter().flatten();
+    policies
+        .filter(|policy| policy.restart_policy == "RestartContainer")
+        .map(|policy| {
+            let name = &policy.resource_name;
+            let value = |map: &Option<BTreeMap<String, Quantity>>| map.as_ref()?.get(name).cloned();
+            let values = [value(&resources.requests), value(&resources.limits)];
+            (name.clone(), values)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(before: &Value, after: &Value, restart: bool) {
+        let policy = json!([
+            {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+            {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+        ]);
+        let of = |resources: &Value| {
+            let container = json!({"name": "a", "resources": resources, "resizePolicy": policy});
+            sensitive(Some(&serde_json::from_value(container).unwrap()))
+        };
+        assert_eq!(of(before) != of(after), restart, "{before} {after}");
+    }
+
+    #[test]
+    fn only_resources_that_ask_for_it_restart_their_container() {
+        let of = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
+        check(&of("1", "1Gi"), &of("2", "1Gi"), false);
+        check(&of("1", "1Gi"), &of("1", "2Gi"), true);
+        check(
+            &of("1", "1Gi"),
+            &json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}),
+            true,
+        );
     }
 }

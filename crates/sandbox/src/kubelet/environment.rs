@@ -3,15 +3,14 @@
 //! rewritten to local paths last, when the process starts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod};
+use k8s_openapi::api::core::v1::{Container, EnvVarSource, Pod, Service};
 use kube::ResourceExt;
 use runtime::address::LISTEN_IP_VARIABLE;
 
 use super::address::PodAddress;
 use super::config_objects::{Entries, Objects, present};
-use super::expansion::expand;
-use super::service_links::add_service_links;
 use super::{WaitingReason, fields};
 
 /// Variables by name.
@@ -115,6 +114,78 @@ fn value_from(
     }
 }
 
+/// Adds the variables of all Services with an address of their own.
+/// They have the names that a kubelet gives them, such as `PLIMSOLL_WEBHOOK_PORT`.
+pub(super) fn add_service_links(environment: &mut Environment, services: &[Arc<Service>]) {
+    for service in services {
+        let Some(spec) = &service.spec else { continue };
+        // Headless Services have the address `None`.
+        let address = spec.cluster_ip.as_deref();
+        let Some(address) = address.filter(|it| !matches!(*it, "" | "None")) else {
+            continue;
+        };
+        let name = variable(&service.name_any());
+        let mut set = |suffix: &str, value: String| {
+            environment.insert(format!("{name}_{suffix}"), value);
+        };
+        set("SERVICE_HOST", address.to_owned());
+        for (index, port) in spec.ports.iter().flatten().enumerate() {
+            let number = port.port;
+            if index == 0 {
+                set("SERVICE_PORT", number.to_string());
+            }
+            if let Some(port_name) = port.name.as_deref().filter(|it| !it.is_empty()) {
+                let suffix = format!("SERVICE_PORT_{}", variable(port_name));
+                set(&suffix, number.to_string());
+            }
+            let protocol = port.protocol.as_deref().unwrap_or("TCP");
+            let lower = protocol.to_lowercase();
+            let url = format!("{lower}://{address}:{number}");
+            if index == 0 {
+                set("PORT", url.clone());
+            }
+            let prefix = format!("PORT_{number}_{protocol}");
+            set(&prefix, url);
+            set(&format!("{prefix}_PROTO"), lower);
+            set(&format!("{prefix}_PORT"), number.to_string());
+            set(&format!("{prefix}_ADDR"), address.to_owned());
+        }
+    }
+}
+
+fn variable(name: &str) -> String {
+    name.to_uppercase().replace('-', "_")
+}
+
+/// `$(NAME)` in commands, arguments and environment values, as a kubelet expands it (upstream
+/// `third_party/forked/golang/expansion`): known names are replaced, unknown ones stay as written,
+/// `$$` is a plain `$`.
+pub(super) fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut expanded = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        expanded.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            expanded.push('$');
+            rest = after;
+        } else if let Some((name, after)) = rest
+            .strip_prefix('(')
+            .and_then(|inner| inner.split_once(')'))
+        {
+            match variables.get(name) {
+                Some(value) => expanded.push_str(value),
+                None => expanded.extend(["$(", name, ")"]),
+            }
+            rest = after;
+        } else {
+            expanded.push('$');
+        }
+    }
+    expanded.push_str(rest);
+    expanded
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -203,5 +274,81 @@ mod tests {
         assert_eq!(base["KUBERNETES_SERVICE_PORT"], "6443");
         assert_eq!(base["HOSTNAME"], "pod");
         assert_eq!(base[LISTEN_IP_VARIABLE], "127.130.0.1");
+    }
+
+    fn service(name: &str, cluster_ip: &str, ports: &Value) -> Arc<Service> {
+        let object = json!({
+            "metadata": {"name": name}, "spec": {"clusterIP": cluster_ip, "ports": ports},
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn variables_have_the_names_that_a_kubelet_gives_them() {
+        let ports = json!([
+            {"name": "https-main", "port": 443},
+            {"port": 53, "protocol": "UDP"},
+        ]);
+        let services = [
+            service("plimsoll-webhook", "10.0.0.7", &ports),
+            service("headless", "None", &ports),
+        ];
+        let mut found = Environment::new();
+        add_service_links(&mut found, &services);
+        let expected = [
+            ("PLIMSOLL_WEBHOOK_SERVICE_HOST", "10.0.0.7"),
+            ("PLIMSOLL_WEBHOOK_SERVICE_PORT", "443"),
+            ("PLIMSOLL_WEBHOOK_SERVICE_PORT_HTTPS_MAIN", "443"),
+            ("PLIMSOLL_WEBHOOK_PORT", "tcp://10.0.0.7:443"),
+            ("PLIMSOLL_WEBHOOK_PORT_443_TCP", "tcp://10.0.0.7:443"),
+            ("PLIMSOLL_WEBHOOK_PORT_443_TCP_PROTO", "tcp"),
+            ("PLIMSOLL_WEBHOOK_PORT_443_TCP_PORT", "443"),
+            ("PLIMSOLL_WEBHOOK_PORT_443_TCP_ADDR", "10.0.0.7"),
+            ("PLIMSOLL_WEBHOOK_PORT_53_UDP", "udp://10.0.0.7:53"),
+            ("PLIMSOLL_WEBHOOK_PORT_53_UDP_PROTO", "udp"),
+            ("PLIMSOLL_WEBHOOK_PORT_53_UDP_PORT", "53"),
+            ("PLIMSOLL_WEBHOOK_PORT_53_UDP_ADDR", "10.0.0.7"),
+        ];
+        let expected: Environment = expected
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        assert_eq!(found, expected);
+    }
+
+    #[track_caller]
+    fn check_expansion(text: &str, expected: &str) {
+        let variables = [("NAME", "web"), ("EMPTY", ""), ("NESTED", "$(NAME)")];
+        let variables = variables
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        assert_eq!(expand(text, &variables), expected, "{text}");
+    }
+
+    #[test]
+    fn known_names_are_replaced_once() {
+        check_expansion("plain", "plain");
+        check_expansion("$(NAME)", "web");
+        check_expansion("--id=$(NAME)-$(NAME)$(EMPTY)", "--id=web-web");
+        check_expansion("$(NESTED)", "$(NAME)");
+    }
+
+    #[test]
+    fn unknown_names_stay() {
+        check_expansion("$(OTHER)/x", "$(OTHER)/x");
+        check_expansion("$()", "$()");
+    }
+
+    #[test]
+    fn a_double_dollar_is_one_dollar() {
+        check_expansion("$$(NAME)", "$(NAME)");
+        check_expansion("$$$(NAME)", "$web");
+        check_expansion("$$$$", "$$");
+    }
+
+    #[test]
+    fn unfinished_expressions_stay() {
+        check_expansion("$", "$");
+        check_expansion("$(NAME", "$(NAME");
+        check_expansion("price: 5$ or $NAME", "price: 5$ or $NAME");
     }
 }

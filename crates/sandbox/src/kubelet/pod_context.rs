@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container, Pod};
-use kube::runtime::events::EventType;
-use tokio::sync::watch;
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+use tokio::sync::{mpsc, watch};
 
 use super::Hosting;
 use super::address::PodAddress;
@@ -75,4 +76,45 @@ pub(super) fn grace(pod: &Pod) -> Duration {
     let seconds = seconds.or_else(|| spec?.termination_grace_period_seconds);
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
     Duration::from_secs(seconds.unwrap_or(30))
+}
+
+/// Events in the queue; more are dropped.
+const WAITING: usize = 256;
+
+/// Events of all pods, written asynchronously: a pod never waits for them.
+#[derive(Clone, Debug)]
+pub(super) struct Events(mpsc::Sender<(Event, ObjectReference)>);
+
+impl Events {
+    pub(super) fn new(client: Client) -> (Self, impl Future<Output = ()>) {
+        let (sender, mut receiver) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
+        let recorder = Recorder::new(
+            client,
+            Reporter {
+                controller: "sandbox-host".to_owned(),
+                instance: None,
+            },
+        );
+        let write = async move {
+            while let Some((event, regarding)) = receiver.recv().await {
+                if let Err(error) = recorder.publish(&event, &regarding).await {
+                    tracing::debug!(%error, reason = event.reason, "cannot write an event");
+                }
+            }
+        };
+        (Self(sender), write)
+    }
+
+    pub(super) fn send(&self, pod: &Pod, type_: EventType, reason: &str, note: String) {
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note),
+            action: reason.to_owned(),
+            secondary: None,
+        };
+        if self.0.try_send((event, pod.object_ref(&()))).is_err() {
+            tracing::debug!(reason, "the event queue is full; dropping an event");
+        }
+    }
 }

@@ -7,7 +7,19 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe as ProbeSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::WaitingReason;
-use super::probe_client::Get;
+
+/// An HTTP request of a probe or a hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Get {
+    pub(super) tls: bool,
+    /// Name or address; `None` is the pod's address.
+    pub(super) host: Option<String>,
+    pub(super) port: u16,
+    /// Path and query.
+    pub(super) path: String,
+    /// Headers, which replace the default ones.
+    pub(super) headers: Vec<(String, String)>,
+}
 
 /// Action of a probe or a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ const LAST_OUTPUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
-    pid: u32,
+    pub(super) pid: u32,
     output: JoinSet<()>,
 }
 
@@ -48,10 +48,6 @@ impl Process {
             output.spawn(log.clone().copy("stderr", BufReader::new(stderr)));
         }
         Ok(Self { child, pid, output })
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.pid
     }
 
     /// Waits for its end. Cancel-safe.

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1::Container;
 
 use super::WaitingReason;
-use super::environment::Environment;
-use super::expansion::expand;
+use super::environment::{Environment, expand};
 use super::image::program_of;
 use super::mounts::{Mount, rewrite_argument, rewrite_path};
 

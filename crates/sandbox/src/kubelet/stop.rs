@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Debug)]
 pub(super) struct StopSignals {
     main: watch::Sender<Option<Instant>>,
-    sidecars: watch::Sender<Option<Instant>>,
+    pub(super) sidecars: watch::Sender<Option<Instant>>,
 }
 
 impl StopSignals {
@@ -29,10 +29,6 @@ impl StopSignals {
             &self.sidecars,
             self.requested().map_or(deadline, |pod| pod.min(deadline)),
         );
-    }
-
-    pub(super) fn for_sidecars(&self) -> Deadline {
-        self.sidecars.subscribe()
     }
 
     pub(super) fn for_containers(&self) -> Deadline {
