@@ -14,6 +14,8 @@ pub const ROLLED_BACK: &str = "plimsoll.dev/rolled-back";
 /// Annotation that users set on a VPA: `PromQL` with a value by `pod`, larger is worse, which new requests must
 /// not double; see docs/updating.md#health-by-prometheus.
 pub const WAVE_QUERY: &str = "plimsoll.dev/wave-query";
+/// Maximum length of that query in characters.
+pub const MAX_WAVE_QUERY: usize = 8000;
 /// The relative difference from which a target is another one.
 const TOLERANCE: f64 = 0.1;
 

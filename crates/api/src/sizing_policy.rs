@@ -103,7 +103,7 @@ pub struct SizingPolicySpec {
     pub cap_to_schedulable: Option<String>,
 
     /// Query of Prometheus with a value for each pod, larger is worse, which new requests must not
-    /// double: docs/updating.md#health-by-prometheus. At most 8000 bytes.
+    /// double: docs/updating.md#health-by-prometheus. At most 8000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8000))]
     pub wave_query: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::rollback::WAVE_QUERY;
+use api::rollback::{MAX_WAVE_QUERY, WAVE_QUERY};
 use model::{ResourceList, ResourceName};
 
 use super::wave::revision;
@@ -28,7 +28,9 @@ impl VpaPass<'_> {
         let reads = (self.context.settings.waves).is_some_and(|waves| waves.reads_health);
         let annotations = self.vpa.object.metadata.annotations.as_ref();
         let expression = annotations.and_then(|it| it.get(WAVE_QUERY));
-        let expression = expression.map(|it| HealthMetric::Expression(it.trim().to_owned()));
+        // The rest of one that is too long is of no use.
+        let part = |it: &String| it.trim().chars().take(MAX_WAVE_QUERY + 1).collect();
+        let expression = expression.map(|it| HealthMetric::Expression(part(it)));
         let metrics = expression.into_iter().chain([HealthMetric::Throttling]);
         let metrics = metrics.filter(|_| reads);
         let queries = metrics.map(|metric| HealthQuery {

@@ -151,10 +151,13 @@ impl VpaPass<'_> {
             }
             let sized_for = state.sized_for(&member.pod.uid, now);
             let since = now.wall - SignedDuration::try_from(sized_for).unwrap_or_default();
-            let mut failure = failure(member, since, sized_for, late_after);
+            let was_well = !state.was_unready_when_sized(&member.pod.uid);
+            let failure = failure(member, since, sized_for, late_after);
+            let mut failure = failure.filter(|it| was_well && may_be_caused(it, member, &others));
             let well_for = (member.running.ready_since).map(|ready| now.since(ready.max(since)));
-            let well_for = well_for.filter(|_| failure.is_none());
-            if let Some(well_for) = well_for.filter(|it| *it >= proven_after) {
+            if failure.is_none()
+                && let Some(well_for) = well_for.filter(|it| *it >= proven_after)
+            {
                 match self.health(queries, member, &others, well_for) {
                     Health::Well => {
                         wave.proven += 1;
@@ -162,13 +165,9 @@ impl VpaPass<'_> {
                     }
                     Health::Unread => {}
                     Health::Unknown => wave.unknown += 1,
-                    Health::Worse(worse) => failure = Some(worse),
+                    Health::Worse(worse) => failure = was_well.then_some(worse),
                 }
             }
-            let failure = failure.filter(|it| {
-                let was_well = !state.was_unready_when_sized(&member.pod.uid);
-                was_well && may_be_caused(it, member, &others)
-            });
             if sized_for >= JUDGED_FOR {
                 continue;
             }

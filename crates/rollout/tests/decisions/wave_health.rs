@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::rollback::WAVE_QUERY;
+use api::rollback::{MAX_WAVE_QUERY, WAVE_QUERY};
 use rollout::{HealthMetric, HealthQuery, HealthReading, Plan, SkipReason, WaveSettings};
 use serde_json::json;
 
@@ -131,6 +131,17 @@ fn a_pod_with_a_cpu_limit_must_have_its_value() {
     fixture.check_skipped(SkipReason::HealthUnknown);
     read(&mut fixture, throttling(), Some(&[("web-0x", 0.0)]));
     assert_eq!(evicted(&fixture.pass()).len(), 3);
+}
+
+#[test]
+fn a_query_that_is_too_long_is_not_kept_whole() {
+    let mut fixture = first_wave();
+    fixture.annotate("web", WAVE_QUERY, &"a".repeat(100_000));
+    let queries = fixture.pass().health_queries;
+    let HealthMetric::Expression(text) = &queries[0].metric else {
+        panic!("{queries:?}")
+    };
+    assert_eq!(text.len(), MAX_WAVE_QUERY + 1);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::rollback::MAX_WAVE_QUERY;
 use model::FairSlots;
 use rollout::{HealthMetric, HealthQuery, HealthReading, HealthReadings};
 use sources::error_chain::with_causes;
@@ -17,8 +18,6 @@ use tokio::time::Instant;
 const INTERVAL: Duration = Duration::from_secs(10);
 /// Queries at a time, in all and of one namespace.
 const SLOTS: (usize, usize) = (4, 1);
-/// Maximum length of a query in bytes.
-const MAX_BYTES: usize = 8000;
 
 /// The source of the health of pods.
 #[derive(Debug, Clone)]
@@ -146,9 +145,9 @@ impl HealthSource {
                 };
                 Ok(format!("{} / {}", sum("throttled_periods"), sum("periods")))
             }
-            HealthMetric::Expression(text) if text.len() > MAX_BYTES => {
-                Err(format!("the query is longer than {MAX_BYTES} bytes"))
-            }
+            HealthMetric::Expression(text) if text.chars().count() > MAX_WAVE_QUERY => Err(
+                format!("the query is longer than {MAX_WAVE_QUERY} characters"),
+            ),
             HealthMetric::Expression(text) => {
                 confine(text, "namespace", namespace).map_err(|error| error.to_string())
             }
@@ -215,8 +214,8 @@ mod tests {
             expression("shop", "latency_seconds{"),
             Err("character 17: expected the name of a label, found the end"),
         );
-        let long = "a".repeat(MAX_BYTES + 1);
-        let too_long = format!("the query is longer than {MAX_BYTES} bytes");
+        let long = "a".repeat(MAX_WAVE_QUERY + 1);
+        let too_long = format!("the query is longer than {MAX_WAVE_QUERY} characters");
         check(expression("shop", &long), Err(&too_long));
     }
 
