@@ -111,7 +111,7 @@ texts! {
     /// Reason of `Applied` of a VPA: values of pods with the new requests cannot be read from Prometheus.
     const HEALTH_UNKNOWN: &str = "HealthUnknown";
     HealthUnknown "health_unknown"
-        "wait, since the health of those that have the new requests cannot be read from Prometheus; the log of the updater says why";
+        "wait, since Prometheus has no values of those that have the new requests; the log of the updater has its errors";
     /// Reason of `Applied` of a VPA: the object or its constraints changed just now.
     const SETTLING: &str = "Settling";
     Settling "settling" "the object or its constraints changed just now";

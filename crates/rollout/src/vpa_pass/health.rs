@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::rollback::{MAX_WAVE_QUERY, WAVE_QUERY};
-use model::{ResourceList, ResourceName};
+use model::{Quantity, ResourceName};
 
 use super::wave::revision;
 use super::{Member, VpaPass};
@@ -51,7 +51,18 @@ impl VpaPass<'_> {
     ) -> Health {
         let proven_after = self.proven_after();
         let mut health = Health::Well;
+        let same = |it: &&&Member| revision(it.pod) == revision(member.pod);
+        let is_settled = |it: &&&Member| {
+            let ready_since = it.running.ready_since;
+            let ready_for = ready_since.map(|since| self.context.now.since(since));
+            ready_for.is_some_and(|it| it >= proven_after)
+        };
         for query in queries {
+            let counts_throttling = query.metric == HealthMetric::Throttling;
+            // No smaller limit, no throttling by the new requests.
+            if counts_throttling && !others.iter().any(|it| has_less_cpu(member, it)) {
+                continue;
+            }
             let reading = self.context.snapshot.health.get(query);
             let is_recent = |reading: &&HealthReading| {
                 let age = self.context.now.monotonic.saturating_sub(reading.began);
@@ -60,36 +71,35 @@ impl VpaPass<'_> {
             let Some(reading) = reading.map(AsRef::as_ref).filter(is_recent) else {
                 return Health::Unread;
             };
-            let Some(values) = &reading.values else {
+            // A query gives no value for a pod without errors, and none of throttling without a limit.
+            let value = |it: &Member| {
+                let value = reading.values.as_ref()?.get(&it.pod.key.name).copied();
+                let may_lack = !counts_throttling || cpu_limits(it).next().is_none();
+                value.or(may_lack.then_some(0.0))
+            };
+            let own = value(member).filter(|_| reading.values.is_some());
+            let Some(own) = own else {
                 health = Health::Unknown;
                 continue;
             };
-            let value = values.get(&member.pod.key.name).copied();
-            if value.is_none() && query.metric == HealthMetric::Throttling && has_cpu_limit(member)
-            {
+            let mut others = others.iter().filter(is_settled).filter(same).peekable();
+            if !query.metric.is_worse(own, 0.0) || others.peek().is_none() {
+                continue;
+            }
+            let Some(largest) = others.filter_map(|it| value(it)).reduce(f64::max) else {
                 health = Health::Unknown;
                 continue;
-            }
-            // A query gives no value for a pod without errors.
-            let value = value.unwrap_or(0.0);
-            if !query.metric.is_worse(value, 0.0) {
-                continue;
-            }
-            let is_settled = |it: &&&Member| {
-                let ready_since = it.running.ready_since;
-                let ready_for = ready_since.map(|since| self.context.now.since(since));
-                ready_for.is_some_and(|it| it >= proven_after)
             };
-            let others = others.iter().filter(is_settled);
-            let others = others.filter(|it| revision(it.pod) == revision(member.pod));
-            let of_others = others.map(|it| values.get(&it.pod.key.name).copied().unwrap_or(0.0));
-            let largest = of_others.reduce(f64::max);
-            if let Some(largest) = largest
-                && query.metric.is_worse(value, largest)
-            {
+            if query.metric.is_worse(own, largest) {
                 return Health::Worse(match query.metric {
-                    HealthMetric::Throttling => Failure::Throttled { value, largest },
-                    HealthMetric::Expression(_) => Failure::Query { value, largest },
+                    HealthMetric::Throttling => Failure::Throttled {
+                        value: own,
+                        largest,
+                    },
+                    HealthMetric::Expression(_) => Failure::Query {
+                        value: own,
+                        largest,
+                    },
                 });
             }
         }
@@ -97,8 +107,17 @@ impl VpaPass<'_> {
     }
 }
 
-/// Whether a container of the pod has a CPU limit, so that the kubelet counts its CPU periods.
-fn has_cpu_limit(member: &Member) -> bool {
-    let has = |limits: &ResourceList| limits.get(&ResourceName::Cpu).is_some();
-    sized_containers(member.running, true).any(|it| has(effective(it)[1]))
+/// The containers of a pod with a CPU limit, so that the kubelet counts their CPU periods, and the limits.
+fn cpu_limits<'a>(member: &'a Member) -> impl Iterator<Item = (&'a str, &'a Quantity)> {
+    let containers = sized_containers(member.running, true);
+    containers.filter_map(|it| Some((&*it.name, effective(it)[1].get(&ResourceName::Cpu)?)))
+}
+
+/// Whether a container has a smaller CPU limit than in another pod.
+fn has_less_cpu(member: &Member, other: &Member) -> bool {
+    cpu_limits(member).any(|(name, limit)| {
+        let mut others = cpu_limits(other);
+        let of_other = others.find(|(known, _)| *known == name);
+        of_other.is_none_or(|(_, other)| other > limit)
+    })
 }

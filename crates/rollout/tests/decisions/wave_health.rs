@@ -38,7 +38,27 @@ fn first_wave() -> Fixture {
     let plan = replace(&mut fixture, "1");
     assert_eq!(evicted(&plan), ["web-0"]);
     assert_eq!(plan.health_queries, [latency(), throttling()]);
+    limit(&mut fixture, "web-0x", "1", "1500m");
+    for index in 1..8 {
+        limit(&mut fixture, &format!("web-{index}"), "100m", "2");
+    }
     fixture
+}
+
+/// A pod with this CPU request and limit.
+fn limit(fixture: &mut Fixture, name: &str, cpu: &str, limit: &str) {
+    fixture.pod_with("web", name, &json!({"cpu": cpu}), |pod| {
+        pod["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": limit});
+    });
+}
+
+/// The throttling of all pods, of which one has another share.
+fn shares<'a>(of: &'a str, share: f64, others: f64) -> Vec<(&'a str, f64)> {
+    let names = [
+        "web-0x", "web-1", "web-2", "web-3", "web-4", "web-5", "web-6", "web-7",
+    ];
+    let share_of = |name: &'a str| (name, if name == of { share } else { others });
+    names.map(share_of).to_vec()
 }
 
 /// A reading that began now.
@@ -75,21 +95,37 @@ fn values_that_doubled_roll_back_and_others_do_not() {
         let acts = if expected.is_some() { 0 } else { 3 };
         assert_eq!(plan.actions.len(), acts, "{latencies:?} {throttled:?}");
     };
-    check(&[], &[], None);
-    check(&[("web-0x", 0.2), ("web-1", 0.1)], &[], None);
+    let calm = shares("", 0.0, 0.0);
+    check(&[], &calm, None);
+    check(&[("web-0x", 0.2), ("web-1", 0.1)], &calm, None);
     check(
         &[("web-0x", 0.3), ("web-1", 0.1), ("web-2", 0.05)],
-        &[],
+        &calm,
         Some("web-0x: its value of plimsoll.dev/wave-query is 0.300, at most 0.100 for others"),
     );
     check(
         &[],
-        &[("web-0x", 0.8), ("web-1", 0.02)],
+        &shares("web-0x", 0.8, 0.02),
         Some("web-0x: 80 % of its CPU periods are throttled, at most 2 % of those of others"),
     );
-    check(&[], &[("web-0x", 0.2)], None);
-    check(&[], &[("web-0x", 0.8), ("web-1", 0.7)], None);
-    check(&[("web-1", 9.0)], &[("web-1", 1.0)], None);
+    check(&[], &shares("web-0x", 0.2, 0.0), None);
+    check(&[], &shares("web-0x", 0.8, 0.7), None);
+    check(&[("web-1", 9.0)], &shares("web-1", 1.0, 0.0), None);
+}
+
+#[test]
+fn a_larger_limit_is_not_blamed_for_throttling() {
+    let mut fixture = first_wave();
+    limit(&mut fixture, "web-0x", "1", "3");
+    pass_time(&mut fixture, MINUTE);
+    read(&mut fixture, latency(), Some(&[]));
+    read(
+        &mut fixture,
+        throttling(),
+        Some(&shares("web-0x", 1.0, 0.0)),
+    );
+    let plan = fixture.pass();
+    assert_eq!((plan.rollbacks.len(), plan.actions.len()), (0, 3));
 }
 
 #[test]
@@ -102,9 +138,8 @@ fn a_wave_waits_for_values_from_after_a_minute() {
     pass_time(&mut fixture, MINUTE);
     let plan = fixture.check_skipped(SkipReason::Wave);
     assert_eq!(plan.rollbacks, [], "the values may be of its start");
-    for query in [latency(), throttling()] {
-        read(&mut fixture, query, Some(&[]));
-    }
+    read(&mut fixture, latency(), Some(&[]));
+    read(&mut fixture, throttling(), Some(&shares("", 0.0, 0.0)));
     assert_eq!(evicted(&fixture.pass()).len(), 3);
 }
 
@@ -113,22 +148,22 @@ fn a_wave_without_values_waits_and_says_so() {
     let mut fixture = first_wave();
     pass_time(&mut fixture, MINUTE);
     read(&mut fixture, latency(), None);
-    read(&mut fixture, throttling(), Some(&[]));
+    read(&mut fixture, throttling(), Some(&shares("", 0.0, 0.0)));
     fixture.check_skipped(SkipReason::HealthUnknown);
     pass_time(&mut fixture, MINUTE * 9);
     assert_eq!(evicted(&fixture.pass()), ["web-1"], "one in ten minutes");
 }
 
 #[test]
-fn a_pod_with_a_cpu_limit_must_have_its_value() {
+fn pods_with_a_cpu_limit_must_have_their_values() {
     let mut fixture = first_wave();
-    fixture.pod_with("web", "web-0x", &json!({"cpu": "1"}), |pod| {
-        pod["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "2"});
-    });
     pass_time(&mut fixture, MINUTE * 2);
     read(&mut fixture, latency(), Some(&[]));
-    read(&mut fixture, throttling(), Some(&[("web-1", 0.0)]));
-    fixture.check_skipped(SkipReason::HealthUnknown);
+    for known in [&[("web-1", 0.0)], &[("web-0x", 0.8)]] {
+        read(&mut fixture, throttling(), Some(known));
+        let plan = fixture.check_skipped(SkipReason::HealthUnknown);
+        assert_eq!(plan.rollbacks, []);
+    }
     read(&mut fixture, throttling(), Some(&[("web-0x", 0.0)]));
     assert_eq!(evicted(&fixture.pass()).len(), 3);
 }

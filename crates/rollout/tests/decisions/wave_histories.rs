@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::rollback::WAVE_QUERY;
 use proptest::prelude::*;
 use rollout::{HealthMetric, HealthQuery, HealthReading, RolloutState, WaveSettings};
 use serde_json::json;
@@ -85,7 +86,7 @@ impl History {
         };
         let query = HealthQuery {
             namespace: "shop".to_owned(),
-            metric: HealthMetric::Throttling,
+            metric: HealthMetric::Expression("slow".to_owned()),
         };
         self.fixture.health.insert(query, Arc::new(reading));
     }
@@ -176,6 +177,7 @@ proptest! {
         let policy = json!({"updateMode": "InPlaceOrRecreate"});
         let pod = Known { has_new: false, since: Duration::ZERO, is_well: true, is_slow: false };
         let mut fixture = fixture(i32::try_from(count).expect("few"), &policy);
+        fixture.annotate("web", WAVE_QUERY, "slow");
         fixture.settings.waves = Some(WaveSettings { reads_health, ..WaveSettings::default() });
         let mut history = History {
             fixture,

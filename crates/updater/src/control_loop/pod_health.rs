@@ -19,6 +19,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Queries at a time, in all and of one namespace.
 const SLOTS: (usize, usize) = (4, 1);
 
+/// Maximum number of pods in an answer.
+const MAX_PODS: usize = 10_000;
+
 /// The source of the health of pods.
 #[derive(Debug, Clone)]
 pub(crate) struct HealthSource {
@@ -34,6 +37,8 @@ pub(super) struct PodHealth {
     /// The time of the next reading of each query that waves wait for.
     due: BTreeMap<HealthQuery, Instant>,
     slots: FairSlots<String>,
+    /// The last reading of each namespace.
+    began: BTreeMap<String, Instant>,
     pub(super) reading: JoinSet<Read>,
 }
 
@@ -51,6 +56,7 @@ impl PodHealth {
             readings: HealthReadings::new(),
             due: BTreeMap::new(),
             slots: FairSlots::new(SLOTS.0, SLOTS.1),
+            began: BTreeMap::new(),
             reading: JoinSet::new(),
         }
     }
@@ -63,6 +69,9 @@ impl PodHealth {
         for query in queries {
             self.due.entry(query).or_insert(now);
         }
+        let namespaces: BTreeSet<_> = self.due.keys().map(|query| &query.namespace).collect();
+        self.began
+            .retain(|namespace, _| namespaces.contains(namespace));
     }
 
     /// The time at which a query is due for which there is a slot.
@@ -72,18 +81,22 @@ impl PodHealth {
         due.map(|(_, at)| *at).min()
     }
 
-    /// Begins the readings that are due, those that are due for longest first. `began` is the time by the
+    /// Begins the readings that are due, first of the namespace that has waited for longest. `began` is the time by the
     /// clock of decisions.
     pub(super) fn start(&mut self, now: Instant, began: Duration) {
         let Some(source) = &self.source else { return };
         let due = self.due.iter().filter(|(_, at)| **at <= now);
-        let mut due: Vec<_> = due.map(|(query, at)| (*at, query.clone())).collect();
+        let mut due: Vec<_> = due
+            .map(|(query, at)| (self.began.get(&query.namespace), *at, query))
+            .collect();
         due.sort_unstable();
-        for (_, query) in due {
+        let due: Vec<_> = due.into_iter().map(|(_, _, query)| query.clone()).collect();
+        for query in due {
             if !self.slots.try_acquire(query.namespace.clone()) {
                 continue;
             }
             self.due.insert(query.clone(), now + INTERVAL);
+            self.began.insert(query.namespace.clone(), now);
             let source = Arc::clone(source);
             self.reading.spawn(async move {
                 // On the heap: the future of a request is large.
@@ -129,7 +142,7 @@ impl HealthSource {
             Ok(store) => store.query(&text, self.connection.query_timeout).await,
             Err(error) => Err(error),
         };
-        samples.map(by_pod).map_err(|error| with_causes(&error))
+        by_pod(samples.map_err(|error| with_causes(&error))?)
     }
 
     fn text(&self, query: &HealthQuery) -> Result<String, String> {
@@ -140,10 +153,11 @@ impl HealthSource {
                 let range = self.range.as_millis();
                 let sum = |series: &str| {
                     format!(
-                        "sum by (pod) (increase(container_cpu_cfs_{series}_total{{{labels}}}[{range}ms]))"
+                        "sum by (pod, container) (increase(container_cpu_cfs_{series}_total{{{labels}}}[{range}ms]))"
                     )
                 };
-                Ok(format!("{} / {}", sum("throttled_periods"), sum("periods")))
+                let (throttled, all) = (sum("throttled_periods"), sum("periods"));
+                Ok(format!("max by (pod) ({throttled} / {all})"))
             }
             HealthMetric::Expression(text) if text.chars().count() > MAX_WAVE_QUERY => Err(
                 format!("the query is longer than {MAX_WAVE_QUERY} characters"),
@@ -156,7 +170,8 @@ impl HealthSource {
 }
 
 /// The largest value of each pod. A quotient without events is NaN, and counts as zero.
-fn by_pod(samples: Vec<InstantSample>) -> HashMap<String, f64> {
+fn by_pod(samples: Vec<InstantSample>) -> Result<HashMap<String, f64>, String> {
+    let has_samples = !samples.is_empty();
     let mut values: HashMap<String, f64> = HashMap::new();
     for InstantSample {
         mut labels, value, ..
@@ -167,7 +182,13 @@ fn by_pod(samples: Vec<InstantSample>) -> HashMap<String, f64> {
             *known = known.max(if value.is_nan() { 0.0 } else { value });
         }
     }
-    values
+    if has_samples && values.is_empty() {
+        return Err("no value has the label pod".to_owned());
+    }
+    if values.len() > MAX_PODS {
+        return Err(format!("values of more than {MAX_PODS} pods"));
+    }
+    Ok(values)
 }
 
 #[cfg(test)]
@@ -201,9 +222,9 @@ mod tests {
         check(
             query("shop", HealthMetric::Throttling),
             Ok(
-                "sum by (pod) (increase(container_cpu_cfs_throttled_periods_total{namespace=\"shop\",container!=\"\"}\
-                 [60000ms])) / sum by (pod) (increase(container_cpu_cfs_periods_total{namespace=\"shop\",\
-                 container!=\"\"}[60000ms]))",
+                "max by (pod) (sum by (pod, container) (increase(container_cpu_cfs_throttled_periods_total{namespace=\"shop\",\
+                 container!=\"\"}[60000ms])) / sum by (pod, container) (increase(container_cpu_cfs_periods_total\
+                 {namespace=\"shop\",container!=\"\"}[60000ms])))",
             ),
         );
         check(
@@ -236,29 +257,42 @@ mod tests {
             sample(None, 9.0),
         ];
         let expected = [("web-0".to_owned(), 3.0), ("web-1".to_owned(), 0.0)];
-        assert_eq!(by_pod(samples.to_vec()), expected.into());
+        assert_eq!(by_pod(samples.to_vec()), Ok(expected.into()));
+        assert_eq!(by_pod(Vec::new()), Ok(HashMap::new()));
+        let error = by_pod(vec![sample(None, 9.0)]).expect_err("no pod");
+        assert_eq!(error, "no value has the label pod");
+        let many = (0..=MAX_PODS).map(|index| sample(Some(&format!("web-{index}")), 0.0));
+        let error = by_pod(many.collect()).expect_err("too many");
+        assert_eq!(error, "values of more than 10000 pods");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_with_many_queries_leaves_slots_to_others() {
         let mut health = PodHealth::new(Some(source()));
         let now = Instant::now();
-        let mut queries: Vec<_> = (0..100)
-            .map(|index| expression("a-tenant", &format!("metric_{index}")))
+        let crowds = ["a", "b", "c", "d"];
+        let many = crowds.iter().flat_map(|tenant| {
+            (0..100).map(move |index| expression(tenant, &format!("metric_{index}")))
+        });
+        let queries: Vec<_> = many
+            .chain([query("shop", HealthMetric::Throttling)])
             .collect();
-        queries.push(query("shop", HealthMetric::Throttling));
         health.follow(queries, now);
         assert_eq!(health.due_at(), Some(now));
         health.start(now, Duration::ZERO);
-        assert_eq!(health.reading.len(), 2);
-        assert_eq!(health.due_at(), None, "both namespaces have their slot");
+        assert_eq!(health.reading.len(), 4);
+        assert_eq!(health.due_at(), None, "all slots are taken");
+        let read = health.reading.join_next().await.expect("one of four");
+        let read = read.expect("no panic");
+        assert!(read.values.is_err(), "{:?}", read.values);
+        health.end(read);
+        health.start(Instant::now(), Duration::ZERO);
+        let waits = health.slots.has_room("shop");
+        assert!(!waits, "the shop comes before older queries of others");
         while let Some(read) = health.reading.join_next().await {
-            let read = read.expect("no panic");
-            assert!(read.values.is_err(), "{:?}", read.values);
-            health.end(read);
+            health.end(read.expect("no panic"));
         }
-        assert_eq!(health.readings.len(), 2);
-        assert_eq!(health.due_at(), Some(now));
+        assert_eq!(health.readings.len(), 5);
         health.follow(Vec::new(), now);
         assert_eq!((health.readings.len(), health.due_at()), (0, None));
     }
