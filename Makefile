@@ -106,7 +106,6 @@ accuracy: ## forecasts of recorded series against simple methods and Crane's, as
 
 bench-decisions: ## sizing policies, horizontal scaling and placement on recorded usage, as tables; TRACES names the folder, PLOTS one for plots
 	cargo run -q --locked --release -p replay --example decisions -- sizes $(TRACES) $(PLOTS)
-	cargo run -q --locked --release -p replay --example decisions -- hours $(TRACES)
 	cargo run -q --locked --release -p replay --example decisions -- horizontal $(TRACES) $(PLOTS)
 	cargo run -q --locked --release -p replay --example decisions -- vpa-with-hpa $(TRACES) $(PLOTS)
 	cargo run -q --locked --release -p replay --example decisions -- placement $(TRACES) $(PLOTS)

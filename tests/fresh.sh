@@ -4,7 +4,8 @@
 # tests run them. Prints the time of each command; exits non-zero if one fails.
 set -euo pipefail
 top=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
-work=$(mktemp -d "${TMPDIR:-/tmp}/plimsoll-fresh.XXXXXX")
+# The kubelet has sockets below: their paths have 107 bytes at most.
+work=$(mktemp -d "${TMPDIR:-/tmp}/fresh.XXXXXX")
 finish() {
   if [ "$1" -ne 0 ]; then
     echo "failed; the clone, caches and logs are kept in $work"
@@ -23,7 +24,7 @@ PATH=$cargo_home/bin:$PATH
 export HOME=$work/home CARGO_HOME=$work/cargo
 unset CARGO_TARGET_DIR KUBEBUILDER_ASSETS PLIMSOLL_CONTROL_PLANE
 export GOPATH=$work/go GOMODCACHE=$work/go/pkg/mod GOCACHE=$work/go-build
-export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/state
+export XDG_CACHE_HOME=$work/cache XDG_STATE_HOME=$work/s
 mkdir -p "$HOME" "$CARGO_HOME"
 for settings in config.toml credentials.toml; do
   if [ -f "$cargo_home/$settings" ]; then cp "$cargo_home/$settings" "$CARGO_HOME/"; fi

@@ -11,7 +11,7 @@ printf '\n== What failed (all output: %s)\n' "$log"
 # backtraces, of which one can have a hundred lines, are left out.
 awk '
   function print_last(  line) {
-    for (line = count > 30 ? count - 29 : 1; line <= count; line++) print lines[line]
+    for (line = count > 25 ? count - 24 : 1; line <= count; line++) print lines[line]
     count = 0
   }
   /^---- .* stdout ----$/ { print_last(); within = 1; print; next }

@@ -56,10 +56,10 @@ pub(crate) async fn write(
     let mut lines = BufReader::new(output).lines();
     let url = timeout(PATIENCE, lines.next_line()).await??;
     let url = url.context("the dashboard printed no address")?;
-    let (host, token) = url.split_once("/?").context("a token")?;
+    let home = url.trim_end_matches('/');
     for (name, path, size) in PAGES {
         let path = path.replace("NAMESPACE", NAMESPACE);
-        let url = format!("{host}{path}?{token}");
+        let url = format!("{home}{path}");
         browser.screenshot(&url, size, &folder.join(name)).await?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! `plimsoll dashboard` as a browser sees it.
 
 mod labels;
+mod visitors;
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,8 +11,8 @@ use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::prediction::TimeSeriesPrediction as Prediction;
 use api::vpa::VerticalPodAutoscaler as Vpa;
 use e2e::{
-    Browser, Namespace, PATIENCE, Signal, eventually, plimsoll_prints, program, requests, shared,
-    target,
+    Browser, Namespace, PATIENCE, Scheme, Signal, eventually, plimsoll_prints, program, requests,
+    shared, target,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -161,7 +162,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
         let page = dashboard.page(&format!("/?namespace={namespace}")).await?;
         for text in [
             &format!("<a href=\"vpa/{namespace}/web\">{namespace}/web</a>"),
-            "<td class=\"number\">100m → 200m</td>",
+            "<td class=\"number\">100m</td><td class=\"number\">200m</td>",
             "DisruptionBudget",
             "<td class=\"critical\">",
         ] {
@@ -187,7 +188,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     for text in [
         "DryRun",
         "Forecasts of the workload",
-        "class=\"advice\" d=\"M",
+        "<g class=\"advice\"><path class=\"line\" d=\"M",
     ] {
         ensure!(page.contains(text), "{text:?} is not in {page}");
     }
@@ -233,7 +234,7 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
     let namespace = own.namespace.as_str();
     for (path, text) in [
         ("/", "VPA objects"),
-        (&*format!("/vpa/{namespace}/web"), "Bounds and targets"),
+        (&*format!("/vpa/{namespace}/web"), "Requests as YAML"),
         (
             &*format!("/ehpa/{namespace}/front"),
             "Forecasts of the workload",
@@ -252,4 +253,62 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
     plimsoll_prints(&sandbox.kubeconfig(), &report).await?;
     let page = browser.open_file(&file).await?;
     check_labels(&page)
+}
+
+#[tokio::test]
+async fn pages_are_accessible_at_every_width_and_in_both_themes() -> Result<()> {
+    let Some(browser) = Browser::find().await? else {
+        return Ok(());
+    };
+    let Some(axe) = browser.axe().await? else {
+        return Ok(());
+    };
+    let sandbox = shared().await?;
+    let own = Namespace::new(sandbox.client().await?, "axe").await?;
+    arrange(&own).await?;
+    let dashboard = Dashboard::start(&sandbox.kubeconfig(), "").await?;
+    let namespace = own.namespace.as_str();
+    let kubeconfig = sandbox.kubeconfig();
+    let report = plimsoll_prints(&kubeconfig, "report --sample -f -").await?;
+    let first = visitors::first_page(&kubeconfig).await?;
+    let mut pages = vec![
+        ("report".to_owned(), report),
+        ("first page".to_owned(), first),
+    ];
+    for path in [
+        "/".to_owned(),
+        format!("/?namespace={namespace}"),
+        format!("/vpa/{namespace}/web"),
+        format!("/ehpa/{namespace}/front"),
+        "/horizontal".to_owned(),
+        "/health".to_owned(),
+    ] {
+        let page = dashboard.page(&path).await?;
+        let (_, page) = page.split_once("\r\n\r\n").context("a body")?;
+        pages.push((path, page.to_owned()));
+    }
+    let widths = [400, 1280, 2560];
+    let mut faults = Vec::new();
+    for scheme in [Scheme::Light, Scheme::Dark] {
+        let wrong = "<html><body><img src=\"a\"><pre>wide</pre></body></html>";
+        let reports = browser.judge(&axe, wrong, &widths, scheme).await?;
+        ensure!(
+            reports.iter().all(|it| !it.violations.is_empty()),
+            "{reports:?}"
+        );
+        for (path, page) in &pages {
+            for report in browser.judge(&axe, page, &widths, scheme).await? {
+                let is_dark = matches!(scheme, Scheme::Dark);
+                ensure!(
+                    report.passes > 10 && report.is_dark == is_dark,
+                    "{path}: {report:?}"
+                );
+                if report.contents > report.frame || !report.violations.is_empty() {
+                    faults.push(format!("{path}, {scheme:?}: {report:?}"));
+                }
+            }
+        }
+    }
+    ensure!(faults.is_empty(), "{faults:#?}");
+    Ok(())
 }

@@ -63,7 +63,7 @@ async fn check_dashboard(sandbox: &Sandbox, own: &Namespace, prometheus: &str) -
     let namespace = &own.namespace;
     for (kind, expected) in [
         ("vpa", ["CPU of container app", "Memory of container app"]),
-        ("ehpa", [">99 %</text>", ">pods with usage</text>"]),
+        ("ehpa", ["</span> 99 %", "</span> pods with usage"]),
     ] {
         let page = dashboard
             .page(&format!("/{kind}/{namespace}/large"))

@@ -51,8 +51,9 @@ pub async fn prints(command: &mut Command) -> Result<String> {
 fn printed(words: &str, output: Output) -> Result<String> {
     ensure!(
         output.status.success(),
-        "{words}: {}: {}",
+        "{words}: {}: {}{}",
         output.status,
+        String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
     let text = String::from_utf8(output.stdout);

@@ -7,6 +7,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, ensure};
@@ -149,6 +150,9 @@ pub(crate) async fn start(options: Options) -> Result<Sandbox> {
     Ok(sandbox)
 }
 
+/// The time for which the logs of a run stay, so that those of a failed test outlive the tests that follow.
+const LOGS_KEPT_FOR: Duration = Duration::from_hours(3);
+
 /// Removes the logs of earlier runs, whose processes are gone.
 async fn sweep(sandbox: &Sandbox) -> Result<()> {
     let logs = sandbox.logs_dir();
@@ -157,7 +161,12 @@ async fn sweep(sandbox: &Sandbox) -> Result<()> {
         .nth(2)
         .context("a sandbox has a folder among others")?;
     for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
-        let name = entry?.file_name().into_string().unwrap_or_default();
+        let entry = entry?;
+        let age = entry.metadata().and_then(|it| it.modified())?.elapsed();
+        if age.is_ok_and(|age| age < LOGS_KEPT_FOR) {
+            continue;
+        }
+        let name = entry.file_name().into_string().unwrap_or_default();
         // Lock files are in the same folder.
         let name = name.trim_end_matches(".lock");
         let process = name

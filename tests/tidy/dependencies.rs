@@ -13,9 +13,10 @@ sizing: model
 forecast: model
 scaling: model
 placement: model
+plot:
 replay: sizing scaling horizontal model
 plimsoll: replay sizing forecast scaling horizontal model runtime sources metric_routes api \
-    promql serving vertical view watch
+    promql serving vertical view watch plot
 api: model
 feed: model runtime
 view: model api
@@ -57,6 +58,7 @@ pub(crate) const PURE: &[&str] = &[
     "forecast",
     "scaling",
     "placement",
+    "plot",
     "replay",
     "promql",
     "view",

@@ -64,8 +64,8 @@ fn a_release_has_one_version() {
         }
     }
     assert_eq!(
-        images, 11,
-        "five Deployments, and six images in the metadata of the chart"
+        images, 12,
+        "six Deployments, and six images in the metadata of the chart"
     );
 }
 

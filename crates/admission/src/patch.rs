@@ -68,9 +68,11 @@ impl Patch {
     }
 }
 
-/// The position of a container in the spec of a pod.
+/// The position of resources in the spec of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContainerPath {
+    /// The pod as a whole.
+    Pod,
     /// The index in `containers`.
     Container(usize),
     /// The index in `initContainers`.
@@ -80,14 +82,17 @@ pub(crate) enum ContainerPath {
 impl ContainerPath {
     /// The path of its `resources`, and of a field or an amount in it.
     pub(crate) fn resources(self, within: &[&str]) -> PointerBuf {
-        let (list, index) = match self {
-            Self::Container(index) => ("containers", index),
-            Self::InitContainer(index) => ("initContainers", index),
-        };
         let mut path = empty_path();
         path.push_back("spec");
-        path.push_back(list);
-        path.push_back(index);
+        let of_list = match self {
+            Self::Pod => None,
+            Self::Container(index) => Some(("containers", index)),
+            Self::InitContainer(index) => Some(("initContainers", index)),
+        };
+        if let Some((list, index)) = of_list {
+            path.push_back(list);
+            path.push_back(index);
+        }
         path.push_back("resources");
         for token in within {
             path.push_back(*token);
@@ -104,6 +109,7 @@ fn empty_path() -> PointerBuf {
 impl Display for ContainerPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Pod => write!(f, "pod"),
             Self::Container(index) => write!(f, "container {index}"),
             Self::InitContainer(index) => write!(f, "init container {index}"),
         }

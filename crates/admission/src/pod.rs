@@ -19,8 +19,8 @@ use super::patch::{ContainerPath, Patch};
 use crate::input::AdmissionConfig;
 use crate::startup_boost::{self, BoostError};
 
-pub(crate) use object::{Container, Labels, Pod};
-use object::{TargetContainer, target_containers};
+pub(crate) use object::{Labels, Pod};
+use object::{TargetContainer, target_containers, whole_pod};
 
 /// Note of a container without its boost.
 const BOOST_REFUSED: &str = "cpu: no startup boost since the API server would refuse the pod";
@@ -34,7 +34,16 @@ pub(crate) fn patch(
     namespace: &NamespaceLimits,
     config: &AdmissionConfig,
 ) -> Result<Patch, BoostError> {
-    let containers = target_containers(pod, config.native_sidecars);
+    let mut containers = target_containers(pod, config.native_sidecars);
+    let observed: Vec<&str> = containers.iter().map(|target| target.name).collect();
+    let of_pod = pod.with_default_requests();
+    if object.spec.sizes_whole_pods() {
+        let is_sized = !pod.is_windows();
+        containers = is_sized
+            .then(|| whole_pod(pod, &of_pod))
+            .into_iter()
+            .collect();
+    }
     let modes = limit_modes(object).unwrap_or_default();
     let whole = pod.whole(&containers);
     // Upstream's recorded patches are of pods with a status, whose resources it does not check.
@@ -51,8 +60,8 @@ pub(crate) fn patch(
     if pod.metadata.annotations.is_none() {
         patch.add(["metadata", "annotations"], json!({}));
     }
-    let names = containers.iter().map(|target| &*target.container.name);
-    let limits = limits_text(&modes, names.clone().zip(&sizes));
+    let names = containers.iter().map(|target| target.name);
+    let limits = limits_text(&modes, names.zip(&sizes));
     let mut updated = Vec::new();
     for ((target, size), boost) in containers.iter().zip(&sizes).zip(boosts) {
         if matches!(boost, Boost::Excluded) {
@@ -71,8 +80,7 @@ pub(crate) fn patch(
     if let Some(text) = limits {
         patch.annotation(LIMITS, text);
     }
-    let names: Vec<&str> = names.collect();
-    patch.annotation(OBSERVED_CONTAINERS, names.join(", "));
+    patch.annotation(OBSERVED_CONTAINERS, observed.join(", "));
     Ok(patch)
 }
 
@@ -92,10 +100,10 @@ fn sizes(
     let containers: Vec<_> = containers
         .iter()
         .map(|target| PodContainer {
-            name: &target.container.name,
+            name: target.name,
             requests: target.effective.requests.as_ref().unwrap_or(&empty),
             limits: target.effective.limits.as_ref().unwrap_or(&empty),
-            allowed: spec.allowed(&target.container.name),
+            allowed: spec.allowed(target.name),
             limit_modes: modes,
         })
         .collect();
@@ -125,8 +133,7 @@ fn boosts(
     }
     let mut boosted = sizes.to_vec();
     let pairs = containers.iter().zip(&mut boosted);
-    let boosts =
-        pairs.map(|(target, size)| boost(target.container, size, object, limit_mode, config));
+    let boosts = pairs.map(|(target, size)| boost(target, size, object, limit_mode, config));
     let mut boosts = boosts.collect::<Result<Vec<_>, _>>()?;
     let mut admitted = boosted.clone();
     admit(&mut admitted);
@@ -143,13 +150,13 @@ fn boosts(
 }
 
 fn boost(
-    container: &Container<'_>,
+    target: &TargetContainer<'_>,
     size: &mut ContainerSize,
     object: &VerticalPodAutoscaler,
     limit_mode: &LimitMode,
     config: &AdmissionConfig,
 ) -> Result<Boost, BoostError> {
-    let (name, spec) = (&container.name, &object.spec);
+    let (name, spec) = (target.name, &object.spec);
     if spec.is_off(name) {
         *size = ContainerSize::default();
         return Ok(Boost::Excluded);
@@ -157,7 +164,7 @@ fn boost(
     let Some(boost) = startup_boost::boost_of(spec, name) else {
         return Ok(Boost::None);
     };
-    let original = container.resources();
+    let original = target.written;
     let (values, max) = (spec.allowed(name).values, config.max_cpu_boost.as_ref());
     startup_boost::apply(size, boost, original, values, limit_mode, max)?;
     Ok(Boost::Applied(startup_boost::annotation(name, original)))
@@ -169,13 +176,18 @@ fn patch_container(
     target: &TargetContainer<'_>,
     size: &ContainerSize,
 ) -> Option<Vec<String>> {
-    let (container, effective) = (target.path, target.effective);
+    let container = target.path;
+    // Default requests of the pod as a whole are not in the pod.
+    let effective = match container {
+        ContainerPath::Pod => target.written,
+        ContainerPath::Container(_) | ContainerPath::InitContainer(_) => target.effective,
+    };
     let before = patch.len();
     let mut items = size.notes.clone();
     // Other fields must not be replaced.
     if effective.requests.is_none()
         && effective.limits.is_none()
-        && !target.container.resources().has_other_fields
+        && !target.written.has_other_fields
     {
         patch.add_at(container.resources(&[]), json!({}));
     }

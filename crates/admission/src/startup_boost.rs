@@ -5,7 +5,7 @@
 
 use api::pod_annotations::STARTUP_BOOST_PREFIX;
 use api::vpa::{CpuStartupBoost, StartupBoostType, VerticalPodAutoscalerSpec};
-use model::{ControlledValues, LimitMode, Quantity, ResourceList, ResourceName};
+use model::{ControlledValues, LimitMode, Quantity, ResourceList, ResourceName, WHOLE_POD};
 use serde::Serialize;
 use sizing::{ContainerSize, limit_for, proportional_limits};
 
@@ -20,7 +20,8 @@ pub enum BoostError {
     Quantity,
 }
 
-/// The boost of a container: that of its policy, or else that of the VPA.
+/// The boost of a container: that of its policy, or else that of the VPA. A pod that is sized as a whole
+/// has none.
 pub(crate) fn boost_of<'a>(
     spec: &'a VerticalPodAutoscalerSpec,
     container: &str,
@@ -28,7 +29,9 @@ pub(crate) fn boost_of<'a>(
     let policy_boost = spec
         .container_policy(container)
         .and_then(|policy| policy.startup_boost.as_ref());
-    policy_boost.or(spec.startup_boost.as_ref())?.cpu.as_ref()
+    let of_vpa = spec.startup_boost.as_ref();
+    let of_vpa = of_vpa.filter(|_| container != WHOLE_POD);
+    policy_boost.or(of_vpa)?.cpu.as_ref()
 }
 
 /// Raises the CPU of a container, up to `max`. A recommended limit keeps its mode. `original` are the resources in the

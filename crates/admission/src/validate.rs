@@ -75,7 +75,19 @@ pub(crate) fn validate(spec: &Spec, old: Option<&Spec>, gates: Gates) -> Verdict
     }
     for (index, policy) in spec.policies().enumerate() {
         let path = format!("spec.resourcePolicy.containerPolicies[{index}]");
+        if policy.container_name.as_ref().is_none_or(String::is_empty) {
+            let error = FieldError::required(format!("{path}.containerName"), "");
+            verdict.errors.push(error);
+        }
         policy::validate(policy, &path, &accepted, &mut verdict);
+    }
+    if let Some(policy) = spec.pod_policy() {
+        policy::validate(
+            policy,
+            "spec.resourcePolicy.podPolicy",
+            &accepted,
+            &mut verdict,
+        );
     }
     if let Some(boost) = &spec.startup_boost {
         let errors = policy::validate_boost(boost, "spec.startupBoost", &accepted);

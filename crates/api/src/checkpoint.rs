@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
+use model::WHOLE_POD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -117,8 +118,11 @@ pub fn parse(object: serde_json::Value) -> Result<VerticalPodAutoscalerCheckpoin
     crate::parse::parse(object)
 }
 
-/// Name of the checkpoint of a container: `<vpa>-<container>`.
+/// Name of the checkpoint of a container: `<vpa>-<container>`; of the pod as a whole that of the VPA.
 pub fn object_name(vpa: &str, container: &str) -> String {
+    if container == WHOLE_POD {
+        return vpa.to_owned();
+    }
     format!("{vpa}-{container}")
 }
 

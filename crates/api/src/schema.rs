@@ -3,6 +3,7 @@
 //! Shapes follow controller-gen's for `resource.Quantity`, `v1.ResourceList` and `metav1.Time`.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 /// Pattern of a Kubernetes quantity (`resource.Quantity` in apimachinery). The server's parser is
 /// stricter and looser in places, so a matching string may still be invalid.
@@ -28,24 +29,35 @@ pub(crate) fn recommendation(generator: &mut SchemaGenerator) -> Schema {
         list.insert("description".to_owned(), description.into());
         list
     };
+    let amounts = json!({
+        "target": list("Recommended requests, within the constraints of the resource policy."),
+        "lowerBound": list("Pods with requests below this are updated first. Within the constraints of the resource\npolicy."),
+        "upperBound": list("Pods with requests above this are updated first. Within the constraints of the resource\npolicy."),
+        "uncappedTarget": list("Recommendation before the constraints of the resource policy. For information only."),
+    });
+    let mut of_container = amounts.clone();
+    of_container["containerName"] =
+        json!({"type": "string", "description": "Name of the container."});
     json_schema!({
         "type": "object",
-        "properties": {"containerRecommendations": {
-            "description": "One recommendation per container, ordered by name.",
-            "type": "array",
-            "items": {
-                "description": "The recommendation for one container.",
-                "type": "object",
-                "required": ["target"],
-                "properties": {
-                    "containerName": {"type": "string", "description": "Name of the container."},
-                    "target": list("Recommended requests, within the constraints of the resource policy."),
-                    "lowerBound": list("Pods with requests below this are updated first. Within the constraints of the resource\npolicy."),
-                    "upperBound": list("Pods with requests above this are updated first. Within the constraints of the resource\npolicy."),
-                    "uncappedTarget": list("Recommendation before the constraints of the resource policy. For information only."),
+        "properties": {
+            "containerRecommendations": {
+                "description": "One recommendation per container, ordered by name.",
+                "type": "array",
+                "items": {
+                    "description": "The recommendation for one container.",
+                    "type": "object",
+                    "required": ["target"],
+                    "properties": of_container,
                 },
             },
-        }},
+            "podRecommendations": {
+                "description": "The recommendation for the resources of the pod as a whole, with the podPolicy.",
+                "type": "object",
+                "required": ["target"],
+                "properties": amounts,
+            },
+        },
     })
 }
 

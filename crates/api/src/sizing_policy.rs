@@ -31,6 +31,9 @@ pub const API_VERSION: &str = "plimsoll.dev/v1alpha1";
 /// Label that Plimsoll writes on a VPA: name of the sizing policy that owns the object; see
 /// docs/sizing.md#a-vpa-for-each-workload.
 pub const POLICY_LABEL: &str = "plimsoll.dev/policy";
+/// Annotation that Plimsoll writes on a VPA: the time from which on a sizing policy with waves lets it update
+/// pods; see docs/updating.md#waves.
+pub const UPDATES_SINCE: &str = "plimsoll.dev/updates-since";
 /// Maximum length of a policy's name, which is used as a label value.
 pub const MAX_NAME: usize = 63;
 
@@ -61,7 +64,8 @@ pub struct SizingPolicySpec {
     #[schemars(length(min = 1, max = 17), extend("x-kubernetes-list-type" = "set"))]
     pub kinds: Vec<WorkloadKind>,
 
-    /// Mode of changing the resources of pods. The default is Off: recommend only.
+    /// Mode of changing the resources of pods. The default is Off: recommend only. Modes that change running
+    /// pods reach ten or more workloads one after the other: docs/updating.md#waves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "update_mode")]
     pub update_mode: Option<UpdateMode>,

@@ -5,6 +5,7 @@
 //! implementations unchanged.
 
 mod annotations;
+pub mod applied;
 mod condition;
 mod defaults;
 mod policy;

@@ -37,7 +37,7 @@ pub use namespace_limits::{LimitRangeItem, LimitType, Limits, NamespaceLimits};
 pub use quantity::{ParseQuantityError, Quantity};
 pub use recommendation::{
     Allowed, Cap, ContainerRecommendation, ControlledValues, Explanation, MethodStep,
-    Recommendation,
+    Recommendation, WHOLE_POD, shown_name,
 };
 pub use resources::{Cpu, Memory, ResourceList, ResourceName};
 pub use unit_slip::unit_slip;

@@ -1,21 +1,64 @@
 //! Recommended requests of containers, in the shape of
 //! `VerticalPodAutoscaler.status.recommendation`.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Quantity, ResourceList, ResourceName};
 
+/// Name of a pod as a whole (`spec.resources`) among the names of its containers, of which none is empty.
+pub const WHOLE_POD: &str = "";
+
+/// A container's name in texts, also that of a pod as a whole.
+pub fn shown_name(container: &str) -> &str {
+    match container {
+        WHOLE_POD => "whole pod",
+        name => name,
+    }
+}
+
 /// Recommendation for the containers of one workload, in order of their names.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Fields")]
 pub struct Recommendation {
-    /// One entry per container.
-    #[serde(
-        default,
-        rename = "containerRecommendations",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    /// One entry per container, or one for the pod as a whole ([`WHOLE_POD`]).
     pub containers: Vec<ContainerRecommendation>,
+}
+
+/// The fields of a recommendation in the status. Source: upstream's enhancement proposal 7571.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Fields<'a> {
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    container_recommendations: Cow<'a, [ContainerRecommendation]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pod_recommendations: Option<Cow<'a, ContainerRecommendation>>,
+}
+
+impl From<Fields<'_>> for Recommendation {
+    fn from(fields: Fields<'_>) -> Self {
+        let mut containers = fields.container_recommendations.into_owned();
+        if let Some(pod) = fields.pod_recommendations {
+            containers.insert(0, pod.into_owned());
+        }
+        Self { containers }
+    }
+}
+
+impl Serialize for Recommendation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Names are in order, so that of the pod comes first.
+        let (pod, containers) = match &self.containers[..] {
+            [first, others @ ..] if first.container_name == WHOLE_POD => (Some(first), others),
+            all => (None, all),
+        };
+        Fields {
+            container_recommendations: Cow::Borrowed(containers),
+            pod_recommendations: pod.map(Cow::Borrowed),
+        }
+        .serialize(serializer)
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

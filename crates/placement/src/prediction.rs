@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use model::{Quantity, Recommendation, ResourceList, ResourceName};
+use model::{Quantity, Recommendation, ResourceList, ResourceName, WHOLE_POD};
 
 use crate::{Amounts, Container, PodSpec, Policy, TargetLoadPacking, rounded};
 
@@ -139,6 +139,10 @@ impl Prediction<'_> {
         targets: &HashMap<&str, &ResourceList>,
         forecast: Option<i64>,
     ) -> (i64, LoadSource) {
+        let overhead = self.in_list(&pod.overhead).unwrap_or(0);
+        if let Some(of_pod) = targets.get(WHOLE_POD).and_then(|list| self.in_list(list)) {
+            return (of_pod.saturating_add(overhead), LoadSource::Recommendation);
+        }
         let target = |container: &Container| self.in_list(targets.get(container.name.as_str())?);
         let is_recommended = pod.containers.iter().all(|it| target(it).is_some());
         if let (false, Some(forecast)) = (is_recommended, forecast) {
@@ -149,7 +153,6 @@ impl Prediction<'_> {
         {
             return (self.of_requests(pod.requests()), LoadSource::Request);
         }
-        let overhead = self.in_list(&pod.overhead).unwrap_or(0);
         if let (false, Some((load, source))) = (is_recommended, self.of_pod_level(pod)) {
             return (load.saturating_add(overhead), source);
         }

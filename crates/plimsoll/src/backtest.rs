@@ -12,7 +12,7 @@ use replay::{EntityScore, Executor, Grid, Policy, Resource, Score, Series};
 use serde::Serialize;
 
 use crate::failure::Outcome;
-use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::output::{self, Document, OutputArgs, Table};
 use crate::prices::{HOURS_PER_MONTH, PriceArgs, Prices};
 use crate::usage::{self, ContainerUsage, SourceArgs};
 
@@ -179,39 +179,37 @@ pub(crate) fn is_long_enough(usage: &ContainerUsage) -> bool {
     span >= LEAST_RECORDING
 }
 
+/// The rules of the replay in words.
+pub(crate) fn rules(usage: &[ContainerUsage]) -> String {
+    format!(
+        "{} containers. A policy decides every hour and may raise a request in between; changes of less than \
+         10 % are not applied. Memory usage above the request counts as an OOM kill and raises the request for a \
+         day; present requests are never raised.",
+        usage.len()
+    )
+}
+
 pub(crate) fn document(
     rows: &[BacktestRow],
     usage: &[ContainerUsage],
     prices: &Prices,
 ) -> Document {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let cells = |row: &BacktestRow| {
-        Row::plain([
-            row.policy.to_owned(),
-            percent(row.cpu_slack),
-            percent(row.memory_slack),
-            format!("{:.1}", row.oom_kills_per_1000_pod_days),
-            format!("{:.1}", row.cpu_short_minutes_per_day),
-            format!("{:.2}", row.changes_per_day),
-            format!("{:.2}", row.cost_per_month),
-            format!("{:+.0} %", 100.0 * (row.relative_cost - 1.0)),
-        ])
-    };
+    let mut table = Table::of(
+        "Sizing policies",
+        "Policy=policy| CPU slack=cpuSlack:1 %| Memory slack=memorySlack:1 %\
+         | OOM kills per 1000 pod-days=oomKillsPer1000PodDays:1\
+         | CPU short, min per day=cpuShortMinutesPerDay:1| Changes per day=changesPerDay:2\
+         | Cost per month=costPerMonth:2| Cost to present",
+        rows,
+    );
+    for (cells, row) in table.rows.iter_mut().zip(rows) {
+        cells.cells[7] = format!("{:+.0} %", 100.0 * (row.relative_cost - 1.0));
+    }
     Document {
         title: "Plimsoll backtest".to_owned(),
-        tables: vec![Table::new(
-            "Sizing policies",
-            "Policy| CPU slack| Memory slack| OOM kills per 1000 pod-days\
-             | CPU short, min per day| Changes per day| Cost per month| Cost to present",
-            rows.iter().map(cells),
-        )],
+        tables: vec![table],
         notes: vec![
-            format!(
-                "{} containers. A policy decides every hour and may raise a request in between; changes of less than \
-                 10 % are not applied. Memory usage above the request counts as an OOM kill and raises the request for a \
-                 day; present requests are never raised.",
-                usage.len()
-            ),
+            rules(usage),
             format!(
                 "Cost in {} for {HOURS_PER_MONTH:.0} hours. VPA, Crane, Autopilot and KRR with their defaults and without least sizes.",
                 prices.currency

@@ -11,7 +11,7 @@ use serde::Serialize;
 use sizing::proportional_limits;
 
 use crate::failure::Outcome;
-use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::output::{self, Document, OutputArgs, Table};
 use crate::prices::Prices;
 use crate::recommend::SizingArgs;
 use crate::scan::{ScannedContainer, ScannedResource, scan_all};
@@ -149,32 +149,28 @@ pub(crate) fn apply(args: &ApplyArgs) -> anyhow::Result<Outcome> {
 }
 
 fn document(changes: &[ContainerChange]) -> Document {
-    let mut rows = Vec::new();
-    for change in changes {
-        let id = &change.id;
-        for (resource, change) in change.resources() {
-            let mut row = |field: &str, from: Option<&String>, to: &str| {
-                rows.push(Row::plain([
-                    id.namespace.clone(),
-                    id.workload.clone(),
-                    id.container.clone(),
-                    format!("{resource} {field}"),
-                    from.map_or("none", String::as_str).to_owned(),
-                    to.to_owned(),
-                ]));
-            };
-            row("request", change.request.as_ref(), &change.new_request);
-            if let Some(limit) = &change.new_limit {
-                row("limit", change.limit.as_ref(), limit);
-            }
-        }
-    }
+    let rows = changes.iter().flat_map(|container| {
+        container.resources().flat_map(move |(resource, change)| {
+            let ResourceChange {
+                request,
+                new_request,
+                limit,
+                new_limit,
+            } = change;
+            let request = Some((request, new_request, "request"));
+            let fields = [request, new_limit.as_ref().map(|new| (limit, new, "limit"))];
+            fields.into_iter().flatten().map(move |(from, to, field)| {
+                let from = from.as_deref().unwrap_or("none");
+                (&container.id, format!("{resource} {field}"), from, to)
+            })
+        })
+    });
     Document {
         title: "Plimsoll diff".to_owned(),
-        tables: vec![Table::new(
+        tables: vec![Table::of(
             "Changes",
-            "Namespace|Workload|Container|Field| Present| New",
-            rows,
+            "Namespace=0/namespace|Workload=0/workload|Container=0/container|Field=1| Present=2| New=3",
+            rows.collect::<Vec<_>>(),
         )],
         notes: vec![
             "Limits keep their proportion to requests. `plimsoll apply` prints the changes as manifests.".to_owned(),

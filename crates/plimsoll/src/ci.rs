@@ -8,14 +8,14 @@
 //! | skipped | `skipped` | no result |
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+use maud::{PreEscaped, html};
 use model::fnv1a;
 use serde_json::{Value, json};
 
-use crate::output::{Format, escape};
+use crate::output::{Format, LINE, markup_text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CiFormat {
@@ -107,30 +107,26 @@ fn junit(command: &str, findings: &[CiFinding]) -> String {
         let counted = findings.iter().filter(|it| levels.contains(&it.level));
         counted.count()
     };
-    let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n\
-         <testsuite name=\"{command}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\">\n",
-        findings.len(),
-        count(&[Level::Warning, Level::Error]),
-        count(&[Level::Skipped])
-    );
-    for finding in findings {
-        let [case, subject] = [&finding.case, &finding.subject].map(|it| escape(it));
-        let _ = write!(text, "<testcase classname=\"{subject}\" name=\"{case}\">");
-        let [message, help] = [&finding.message, &finding.help].map(|it| escape(it));
-        let level = finding.level.as_str();
-        let _ = match finding.level {
-            Level::Passed => Ok(()),
-            Level::Skipped => write!(text, "<skipped message=\"{message}\"/>"),
-            Level::Note => write!(text, "<system-out>{message}</system-out>"),
-            Level::Warning | Level::Error => write!(
-                text,
-                "<failure type=\"{level}\" message=\"{message}\">{help}</failure>"
-            ),
-        };
-        text.push_str("</testcase>\n");
-    }
-    text + "</testsuite>\n</testsuites>\n"
+    markup_text(html! {
+        (PreEscaped("<?xml version=\"1.0\" encoding=\"UTF-8\"?>")) (LINE)
+        testsuites { (LINE)
+            testsuite name=(command) tests=(findings.len()) failures=(count(&[Level::Warning, Level::Error]))
+                errors="0" skipped=(count(&[Level::Skipped])) { (LINE)
+                @for CiFinding { subject, case, message, help, level, .. } in findings {
+                    testcase classname=(subject) name=(case) {
+                        @match level {
+                            Level::Passed => {}
+                            Level::Skipped => { skipped message=(message) {} }
+                            Level::Note => { system-out { (message) } }
+                            Level::Warning | Level::Error => {
+                                failure type=(level.as_str()) message=(message) { (help) }
+                            }
+                        }
+                    } (LINE)
+                }
+            } (LINE)
+        } (LINE)
+    })
 }
 
 fn sarif(command: &str, findings: &[CiFinding]) -> Value {
@@ -215,7 +211,7 @@ mod tests {
                         name=\"plimsoll scan\" tests=\"4\" failures=\"1\" errors=\"0\" skipped=\"1\">\n"
             .to_owned()
             + &case("a", "")
-            + &case("b", "<skipped message=\"no right\"/>")
+            + &case("b", "<skipped message=\"no right\"></skipped>")
             + &case("c", "<system-out>20 % unused</system-out>")
             + &case("d", failure)
             + "</testsuite>\n</testsuites>\n";

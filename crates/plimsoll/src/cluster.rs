@@ -15,7 +15,7 @@ use clap::Args;
 use k8s_openapi::NamespaceResourceScope as Namespaced;
 use k8s_openapi::apimachinery::pkg::version::Info;
 use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::core::{ObjectList, Status};
 use kube::{Api, Client, Config, Resource};
 use serde::de::DeserializeOwned;
@@ -55,9 +55,25 @@ pub(crate) struct Cluster {
     /// Namespace of the context; `default` without one.
     pub(crate) namespace: String,
     pub(crate) server: String,
+    config: Config,
 }
 
 impl Cluster {
+    fn of(config: Config) -> anyhow::Result<Self> {
+        Ok(Self {
+            namespace: config.default_namespace.clone(),
+            server: config.cluster_url.to_string(),
+            client: client(config.clone(), REQUEST_TIMEOUT)?,
+            config,
+        })
+    }
+
+    /// Client for requests that the API server forwards, with their time limit.
+    pub(crate) fn patient_client(&self, limit: Duration) -> anyhow::Result<Client> {
+        // This one is for a connection that hangs.
+        client(self.config.clone(), limit.saturating_add(REQUEST_TIMEOUT))
+    }
+
     pub(crate) fn all<K: Kind>(&self) -> Api<K> {
         Api::all(self.client.clone())
     }
@@ -100,7 +116,7 @@ impl Cluster {
         let server = &self.server;
         move |error| match error {
             kube::Error::Api(status) if status.code == 401 => {
-                anyhow!("the API server {server} does not accept the credentials of the kubeconfig")
+                anyhow!("the API server {server} does not accept your credentials")
             }
             kube::Error::Api(status) => anyhow!(
                 "cannot read {subject}: {}",
@@ -160,18 +176,17 @@ async fn pages<T: Clone>(
 impl ClusterArgs {
     /// Client for the API server of the flags. Does not send a request.
     pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
-        let config = self.config().await?;
-        Ok(Cluster {
-            namespace: config.default_namespace.clone(),
-            server: config.cluster_url.to_string(),
-            client: client(config, REQUEST_TIMEOUT)?,
-        })
+        Cluster::of(self.config().await?)
     }
 
-    /// Client for requests that the API server forwards, with their time limit.
-    pub(crate) async fn patient_client(&self, limit: Duration) -> anyhow::Result<Client> {
-        // This one is for a connection that hangs.
-        client(self.config().await?, limit.saturating_add(REQUEST_TIMEOUT))
+    /// The same with the token of another user in place of all credentials.
+    pub(crate) async fn connect_with(&self, token: String) -> anyhow::Result<Cluster> {
+        let mut config = self.config().await?;
+        config.auth_info = AuthInfo {
+            token: Some(token.into()),
+            ..AuthInfo::default()
+        };
+        Cluster::of(config)
     }
 
     pub(crate) fn is_named(&self) -> bool {

@@ -1,45 +1,48 @@
-//! The dashboard: pages on this computer about VPA objects, EHPAs, HPAs and the installation, read
-//! from the API server with the rights of the user, and recorded usage from Prometheus. It writes
-//! nothing.
+//! The dashboard: pages about VPA objects, EHPAs, HPAs and the installation, read from the API server
+//! with the rights of the user, and recorded usage from Prometheus. It writes nothing. The pages are
+//! on this computer, below a secret path, or in the cluster, see [`visitors`].
 //!
-//! | path below the token | page |
+//! | path | page |
 //! |---|---|
 //! | `/` | VPA objects with requested, recommended and used amounts |
 //! | `/vpa/NAMESPACE/NAME`, `/ehpa/NAMESPACE/NAME` | explanation of one object, with the usage of its workload |
 //! | `/horizontal` | EHPAs and HPAs |
 //! | `/health` | programs, leaders, owners of the metrics APIs, findings of `check` |
 
-mod bands;
 mod fleet;
 mod horizontal;
 mod pages;
 mod recorded;
+mod requests;
 mod timeline;
+mod visitors;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use clap::Args;
+use runtime::config_file::ConfigArgs;
 use tokio::net::TcpListener;
-use tokio::sync::Mutex;
 
 use crate::cluster::block_on;
 use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
 use crate::prices::{PriceArgs, Prices};
 use crate::usage::ConnectionArgs;
-use pages::Pages;
+use pages::{Pages, Visitor};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DashboardArgs {
     /// Port on 127.0.0.1; 0 is a free one.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
     #[command(flatten)]
@@ -51,6 +54,9 @@ pub(crate) struct DashboardArgs {
 pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<Outcome> {
     let prices = Prices::read(&args.prices)?;
     block_on(async {
+        if !args.config.config.is_empty() {
+            return visitors::run(args, prices).await;
+        }
         let cluster = args.installation.cluster.connect().await?;
         cluster.version().await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
@@ -58,14 +64,13 @@ pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<Outcome> {
             listener.with_context(|| format!("cannot listen on --port={}", args.port))?;
         let access = Arc::new(Access::new(listener.local_addr()?));
         println!("{}", access.url());
-        let pages = Pages {
+        let pages = Pages::new(
             cluster,
-            args: args.clone(),
-            prices,
-            folder: access.folder(),
-            recorded: Mutex::default(),
-            kept: Mutex::default(),
-        };
+            args,
+            &prices,
+            &access.folder(),
+            Visitor::OwnComputer,
+        );
         let router = pages.router().layer(from_fn_with_state(access, guard));
         let serving = axum::serve(listener, router);
         // Without waiting for connections: browsers keep them open.
@@ -142,16 +147,22 @@ async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) 
         Ok(()) => next.run(request).await,
         Err((status, text)) => (status, format!("{text}\n")).into_response(),
     };
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (header::CACHE_CONTROL, "no-store"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
+    for (name, value) in headers("no-referrer") {
+        response.headers_mut().insert(name, value);
     }
     response
+}
+
+/// The headers of all responses, with a `Referrer-Policy`.
+fn headers(referrer: &'static str) -> [(HeaderName, HeaderValue); 5] {
+    [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, referrer),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+    ]
+    .map(|(name, value)| (name, HeaderValue::from_static(value)))
 }
 
 #[cfg(test)]

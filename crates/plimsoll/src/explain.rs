@@ -4,6 +4,7 @@
 
 mod document;
 mod ehpa;
+mod heap;
 mod judge;
 mod lines;
 mod policy;
@@ -28,7 +29,7 @@ use crate::json::text;
 use crate::output::{self, Document, OutputArgs};
 use crate::subject::Subject;
 
-pub(crate) use ehpa::{Forecast, metric_field};
+pub(crate) use ehpa::{Forecast, hpa_metrics};
 pub(crate) use judge::Recommended;
 pub(crate) use lines::Mark;
 use lines::{marks, plain};

@@ -22,7 +22,7 @@
 //! | `recommend` | recommended sizes of a container |
 //! | `scan` | present and recommended sizes, savings |
 //! | `severity` | severity of a finding |
-//! | `plot` | plots of usage and requests over time as SVG |
+//! | `usage_plot` | plots of usage and requests over time |
 //! | `prices` | prices of CPU and memory |
 //! | `backtest` | replay of sizing policies over recorded usage |
 //! | `simulate` | replay of horizontal scaling over recorded usage |
@@ -45,7 +45,6 @@ mod installation;
 mod json;
 mod migrate;
 mod output;
-mod plot;
 mod prices;
 mod recommend;
 mod report;
@@ -58,6 +57,7 @@ mod stop;
 mod subject;
 mod support_bundle;
 mod usage;
+mod usage_plot;
 mod workload;
 
 use std::io::Write as _;

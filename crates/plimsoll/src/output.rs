@@ -1,5 +1,6 @@
 //! Tables as text, Markdown, CSV, JSON, YAML and HTML.
 
+pub(crate) mod numbers;
 mod page;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -9,13 +10,14 @@ use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use maud::html;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Outcome;
 use crate::severity::Severity;
 
-pub(crate) use page::{escape, page};
+pub(crate) use page::{LINE, markup_text, page};
 
 const ABSENT: &str = "-";
 
@@ -149,6 +151,9 @@ impl Table {
     }
 }
 
+/// Unit of a share, which is shown in percent.
+const SHARE: &str = " %";
+
 /// Number of digits after the point, and the unit.
 type Form = (usize, &'static str);
 
@@ -168,7 +173,9 @@ fn cell(value: &Value, form: Option<Form>) -> String {
         (Value::String(text), _) => text.clone(),
         (Value::Bool(is_true), _) => if *is_true { "yes" } else { "no" }.to_owned(),
         (Value::Number(number), Some((digits, unit))) => {
-            format!("{:.digits$}{unit}", number.as_f64().unwrap_or_default())
+            let factor = if unit == SHARE { 100.0 } else { 1.0 };
+            let number = factor * number.as_f64().unwrap_or_default() + 0.0;
+            format!("{number:.digits$}{unit}")
         }
         (Value::Number(number), None) => match number.as_i64() {
             Some(number) => number.to_string(),
@@ -199,12 +206,12 @@ pub(crate) fn print_text(text: impl AsRef<[u8]>) -> anyhow::Result<Outcome> {
 
 fn render(document: &Document, args: &OutputArgs) -> anyhow::Result<String> {
     Ok(match args.output {
-        Format::Table => aligned(document, uses_color(args)),
-        Format::Md => markdown(document),
+        Format::Table => text(document, |text, table| align(text, table, uses_color(args))),
+        Format::Md => text(document, markdown),
         Format::Csv => csv(document)?,
         Format::Json => format!("{:#}\n", document.data),
         Format::Yaml => serde_yaml_ng::to_string(&document.data)?,
-        Format::Html => page(document, "", ""),
+        Format::Html => page(&document.title, &html! {}, &document.html()),
     })
 }
 
@@ -246,11 +253,11 @@ pub(crate) fn first_names(names: &[String], most: usize) -> String {
 
 const RESET: &str = "\u{1b}[0m";
 
-/// The tables with aligned columns, one below the other, and the notes.
-fn aligned(document: &Document, color: bool) -> String {
+/// The tables in a form, one below the other, and the notes.
+fn text(document: &Document, table: impl Fn(&mut String, &Table)) -> String {
     let mut text = String::new();
-    for table in &document.tables {
-        align(&mut text, table, color);
+    for of in &document.tables {
+        table(&mut text, of);
         text.push('\n');
     }
     for note in &document.notes {
@@ -259,42 +266,35 @@ fn aligned(document: &Document, color: bool) -> String {
     text
 }
 
+/// Adds a table with aligned columns.
 fn align(text: &mut String, table: &Table, color: bool) {
-    let cells =
-        |row: &Row| -> Vec<String> { row.cells.iter().map(|cell| printable(cell)).collect() };
-    let rows: Vec<Vec<String>> = table.rows.iter().map(cells).collect();
     let heads: Vec<String> = table.names().map(str::to_uppercase).collect();
-    let widths: Vec<usize> = (0..heads.len())
-        .map(|column| {
-            let cells = rows.iter().map(|row| width(&row[column]));
-            cells.chain([width(&heads[column])]).max().unwrap_or(0)
-        })
-        .collect();
-    let line = |cells: &[String]| {
-        let padded = cells.iter().zip(&widths).enumerate();
-        let padded = padded.map(|(column, (cell, width_of_column))| {
-            let padding = " ".repeat(width_of_column - width(cell));
+    let rows = table.rows.iter();
+    let rows = rows.map(|row| row.cells.iter().map(|cell| printable(cell)).collect());
+    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
+    let widths = (0..table.columns.len()).map(|column| {
+        let cells = lines.iter().map(|line| line[column].chars().count());
+        cells.max().unwrap_or(0)
+    });
+    let widths: Vec<usize> = widths.collect();
+    let severities = table.rows.iter().map(|row| row.severity);
+    let _ = writeln!(text, "{}", table.title);
+    for (line, severity) in lines.iter().zip(std::iter::once(None).chain(severities)) {
+        let padded = line.iter().zip(&widths).enumerate();
+        let padded = padded.map(|(column, (cell, &width))| {
             if table.is_number(column) {
-                padding + cell
+                format!("{cell:>width$}")
             } else {
-                cell.clone() + &padding
+                format!("{cell:<width$}")
             }
         });
-        let line: Vec<String> = padded.collect();
-        line.join("  ").trim_end().to_owned()
-    };
-    let _ = writeln!(text, "{}\n{}", table.title, line(&heads));
-    for (row, cells) in table.rows.iter().zip(&rows) {
-        let line = line(cells);
-        let _ = match row.severity.and_then(Severity::color).filter(|_| color) {
+        let line = padded.collect::<Vec<_>>().join("  ");
+        let line = line.trim_end();
+        let _ = match severity.and_then(Severity::color).filter(|_| color) {
             Some(code) => writeln!(text, "{code}{line}{RESET}"),
             None => writeln!(text, "{line}"),
         };
     }
-}
-
-fn width(cell: &str) -> usize {
-    cell.chars().count()
 }
 
 /// The text without control characters, which could change the terminal.
@@ -302,24 +302,20 @@ pub(crate) fn printable(cell: &str) -> String {
     cell.replace(char::is_control, "\u{fffd}")
 }
 
-fn markdown(document: &Document) -> String {
+fn markdown(text: &mut String, table: &Table) {
     let cell = |cell: &String| printable(cell).replace('|', "\\|").replace('<', "&lt;");
-    let mut text = String::new();
-    for table in &document.tables {
-        let _ = writeln!(text, "### {}\n", table.title);
-        let names: Vec<&str> = table.names().collect();
-        let _ = writeln!(text, "| {} |", names.join(" | "));
-        let numbers = (0..names.len()).map(|column| table.is_number(column));
-        let rules = numbers.map(|is_number| if is_number { "--:" } else { "---" });
-        let _ = writeln!(text, "|{}|", rules.collect::<Vec<_>>().join("|"));
-        for row in &table.rows {
-            let cells: Vec<String> = row.cells.iter().map(cell).collect();
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
-        }
-        text.push('\n');
+    let names: Vec<&str> = table.names().collect();
+    let numbers = (0..names.len()).map(|column| table.is_number(column));
+    let rules = numbers.map(|is_number| if is_number { "--:" } else { "---" });
+    let rules = rules.collect::<Vec<_>>().join("|");
+    let _ = writeln!(
+        text,
+        "### {}\n\n| {} |\n|{rules}|",
+        table.title,
+        names.join(" | ")
+    );
+    for row in &table.rows {
+        let cells: Vec<String> = row.cells.iter().map(cell).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
-    for note in &document.notes {
-        let _ = writeln!(text, "{note}");
-    }
-    text
 }

@@ -133,21 +133,72 @@ fn resource(
         present,
         recommended: is_recommended.then(|| recommended.max(least)),
     };
-    let text = |amount: f64| match resource {
-        Resource::Memory => memory_text(Memory::from_bytes((amount * MIB).ceil() as i64)),
-        Resource::Cpu => Quantity::from(Cpu::from_millicores(amount.ceil() as i64)).to_string(),
-    };
-    let (severity, reason) = match hpa {
-        Some(hpa) => (Severity::Ok, format!("HPA {hpa} scales by its utilization")),
-        None => change.judge(resource == Resource::Memory),
-    };
-    ScannedResource {
-        request: change.present.map(text),
-        recommended: change.recommended.map(text),
-        highest_usage: highest.map(text),
-        severity,
-        reason,
-        amounts: change,
+    let mut scanned = ScannedResource::new(resource, change, highest);
+    if let Some(hpa) = hpa {
+        scanned.severity = Severity::Ok;
+        scanned.reason = format!("HPA {hpa} scales by its utilization");
+    }
+    scanned
+}
+
+impl ScannedResource {
+    pub(crate) fn new(resource: Resource, change: Change, highest: Option<f64>) -> Self {
+        let text = |amount: f64| match resource {
+            Resource::Memory => memory_text(Memory::from_bytes((amount * MIB).ceil() as i64)),
+            Resource::Cpu => Quantity::from(Cpu::from_millicores(amount.ceil() as i64)).to_string(),
+        };
+        let (severity, reason) = change.judge(resource == Resource::Memory);
+        Self {
+            request: change.present.map(text),
+            recommended: change.recommended.map(text),
+            highest_usage: highest.map(text),
+            severity,
+            reason,
+            amounts: change,
+        }
+    }
+}
+
+impl ScannedContainer {
+    /// A container with the number of its pods now, and of those that run at a time.
+    pub(crate) fn new(
+        id: ContainerId,
+        (pods, running): (usize, f64),
+        [cpu, memory]: [ScannedResource; 2],
+        prices: &Prices,
+    ) -> Self {
+        Self {
+            id,
+            pods,
+            hours: 0.0,
+            severity: cpu.severity.max(memory.severity),
+            savings_per_month: running * prices.month(cpu.amounts.saved(), memory.amounts.saved()),
+            cpu,
+            memory,
+        }
+    }
+
+    /// Costs per month of the present and of the recommended requests.
+    pub(crate) fn costs(&self, prices: &Prices) -> [f64; 2] {
+        let [cpu, memory] = [&self.cpu, &self.memory].map(|it| it.amounts.present.unwrap_or(0.0));
+        let present = self.pods as f64 * prices.month(cpu, memory);
+        [present, present - self.savings_per_month]
+    }
+
+    /// Whether a recommended request is notably above the present one.
+    pub(crate) fn is_too_small(&self) -> bool {
+        let resources = [&self.cpu, &self.memory].into_iter();
+        let mut notable = resources.filter(|it| it.severity > Severity::Ok);
+        notable.any(|it| it.amounts.saved() < 0.0 && it.amounts.present.is_some())
+    }
+
+    /// The finding of the resource with the higher severity.
+    pub(crate) fn finding(&self) -> String {
+        if self.memory.severity > self.cpu.severity {
+            format!("memory: {}", self.memory.reason)
+        } else {
+            format!("cpu: {}", self.cpu.reason)
+        }
     }
 }
 
@@ -173,16 +224,10 @@ pub(crate) fn scan(
     } else {
         pods as f64
     };
-    let [cpu, memory] =
-        [Resource::Cpu, Resource::Memory].map(|it| resource(usage, recommendation, it));
+    let resources = [Resource::Cpu, Resource::Memory].map(|it| resource(usage, recommendation, it));
     ScannedContainer {
-        id: usage.id.clone(),
-        pods,
         hours: (end - start) as f64 / 3600.0,
-        severity: cpu.severity.max(memory.severity),
-        savings_per_month: running * prices.month(cpu.amounts.saved(), memory.amounts.saved()),
-        cpu,
-        memory,
+        ..ScannedContainer::new(usage.id.clone(), (pods, running), resources, prices)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
-use api::vpa::{RECOMMENDATION_PROVIDED, VerticalPodAutoscaler};
+use api::vpa::{APPLIED, MODE_BEFORE_REVERT, RECOMMENDATION_PROVIDED, VerticalPodAutoscaler};
 use clap::Args;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -13,7 +13,7 @@ use kube::api::{DynamicObject, ListParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::check::reader::{count, deployments, stop_fact};
+use crate::check::reader::{count_reverted, deployments, stop_fact};
 use crate::check::{Read, StopFact, noted, unread};
 use crate::cluster::{Answers, Cluster, ClusterArgs, ContextArgs, block_on, each};
 use crate::failure::Outcome;
@@ -59,6 +59,10 @@ struct VpaCounts {
     /// By update mode, as written; `Recreate` without one.
     by_mode: BTreeMap<String, usize>,
     of_policies: usize,
+    /// By the reason for which pods do not have the recommended requests, as their condition `Applied` says.
+    not_applied: BTreeMap<String, usize>,
+    /// Objects that `plimsoll revert` switched off.
+    reverted: usize,
 }
 
 #[derive(Debug)]
@@ -68,8 +72,8 @@ struct StatusFacts {
     switch: ObjectName,
     stop: Option<StopFact>,
     vpas: Option<VpaCounts>,
-    /// Numbers of `SizingPolicy`, `ClusterSizingPolicy` and EHPA objects.
-    others: [Option<usize>; 3],
+    /// Numbers of `SizingPolicy`, `ClusterSizingPolicy` and EHPA objects, and of reverted ones.
+    others: [Option<[usize; 2]>; 3],
     /// Name, owner and availability of each API of metrics.
     owners: Vec<[String; 3]>,
 }
@@ -162,9 +166,12 @@ pub(crate) async fn read(cluster: &Cluster, namespace: &str) -> anyhow::Result<D
         stop,
         vpas: noted(&mut unread, vpas(cluster).await),
         others: [
-            noted(&mut unread, count::<SizingPolicy>(cluster).await),
-            noted(&mut unread, count::<ClusterSizingPolicy>(cluster).await),
-            noted(&mut unread, count::<Ehpa>(cluster).await),
+            noted(&mut unread, count_reverted::<SizingPolicy>(cluster).await),
+            noted(
+                &mut unread,
+                count_reverted::<ClusterSizingPolicy>(cluster).await,
+            ),
+            noted(&mut unread, count_reverted::<Ehpa>(cluster).await),
         ],
         owners: noted(&mut unread, owners(cluster).await).unwrap_or_default(),
     };
@@ -187,7 +194,13 @@ fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
         ));
     }
     let since = stop.and_then(|stop| stop.since);
-    let [policies, cluster_policies, ehpas] = facts.others;
+    let [policies, cluster_policies, ehpas] = facts.others.map(|it| it.map(|[all, _]| all));
+    let reverted: usize = facts
+        .others
+        .iter()
+        .flatten()
+        .map(|[_, reverted]| reverted)
+        .sum();
     let data = json!({
         "programs": facts.programs,
         "stopped": stop.is_some(),
@@ -196,6 +209,7 @@ fn document(facts: StatusFacts, mut notes: Vec<String>) -> Document {
         "verticalPodAutoscalers": facts.vpas,
         "sizingPolicies": policies,
         "clusterSizingPolicies": cluster_policies,
+        "revertedPolicies": reverted,
         "effectiveHorizontalPodAutoscalers": ehpas,
         "apiServices": facts.owners.iter().map(|[name, owner, available]| {
             json!({"name": name, "owner": owner, "available": available == "True"})
@@ -242,9 +256,18 @@ impl VpaCounts {
         let mode = json["spec"]["updatePolicy"]["updateMode"].as_str();
         let mode = mode.unwrap_or("Recreate").to_owned();
         *self.by_mode.entry(mode).or_default() += 1;
-        let is_provided = items(&json["status"]["conditions"])
-            .any(|it| it["type"] == RECOMMENDATION_PROVIDED && it["status"] == "True");
-        self.with_recommendation += usize::from(is_provided);
+        for condition in items(&json["status"]["conditions"]) {
+            match (condition["type"].as_str(), condition["status"].as_str()) {
+                (Some(RECOMMENDATION_PROVIDED), Some("True")) => self.with_recommendation += 1,
+                (Some(APPLIED), Some("False" | "Unknown")) => {
+                    let reason = condition["reason"].as_str().unwrap_or_default();
+                    *self.not_applied.entry(reason.to_owned()).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        let mut annotations = vpa.metadata.annotations.iter().flatten();
+        self.reverted += usize::from(annotations.any(|(key, _)| key == MODE_BEFORE_REVERT));
         let mut owners = vpa.metadata.owner_references.iter().flatten();
         self.of_policies += usize::from(owners.any(|owner| owner.kind.ends_with("SizingPolicy")));
     }
@@ -278,7 +301,7 @@ fn program_table(programs: &[ProgramRow]) -> Table {
     table
 }
 
-fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
+fn numbers(vpas: Option<&VpaCounts>, others: [Option<[usize; 2]>; 3]) -> Table {
     let mut rows = Vec::new();
     let mut add = |name: &str, count: usize| {
         rows.push(Row::plain([name.to_owned(), count.to_string()]));
@@ -290,6 +313,12 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
         }
         add("  with a recommendation", vpas.with_recommendation);
         add("  of sizing policies", vpas.of_policies);
+        for (reason, count) in &vpas.not_applied {
+            add(&format!("  not applied: {reason}"), *count);
+        }
+        if vpas.reverted > 0 {
+            add("  reverted", vpas.reverted);
+        }
     }
     let kinds = [
         "SizingPolicy",
@@ -297,8 +326,11 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<usize>; 3]) -> Table {
         "EffectiveHorizontalPodAutoscaler",
     ];
     for (kind, count) in kinds.into_iter().zip(others) {
-        if let Some(count) = count {
+        if let Some([count, reverted]) = count {
             add(kind, count);
+            if reverted > 0 {
+                add("  reverted", reverted);
+            }
         }
     }
     Table::new("Objects", "kind| count", rows)
@@ -337,8 +369,10 @@ mod tests {
                 with_recommendation: 2,
                 by_mode: [("Off".to_owned(), 1), ("Recreate".to_owned(), 2)].into(),
                 of_policies: 1,
+                not_applied: [("RolledBack".to_owned(), 1)].into(),
+                reverted: 1,
             }),
-            others: [Some(1), None, Some(4)],
+            others: [Some([1, 1]), None, Some([4, 0])],
             owners: vec![
                 owner(APIS[0], "kube-system/metrics-server", "True"),
                 owner(APIS[3], "keda/keda-operator-metrics-apiserver", "False"),
@@ -374,11 +408,16 @@ mod tests {
     #[test]
     fn vpa_objects_are_counted_by_mode_and_recommendation() {
         let vpa = |mode: serde_json::Value, status: &str, owner: &str| {
+            let annotations = json!({MODE_BEFORE_REVERT: "Recreate"});
+            let annotations = Some(annotations).filter(|_| mode["updateMode"] == "Off");
             let object = json!({
-                "metadata": {"name": "web", "ownerReferences": [
+                "metadata": {"name": "web", "annotations": annotations, "ownerReferences": [
                     {"apiVersion": "a/v1", "kind": owner, "name": "b", "uid": "c"}]},
                 "spec": {"targetRef": {"kind": "Deployment", "name": "web"}, "updatePolicy": mode},
-                "status": {"conditions": [{"type": "RecommendationProvided", "status": status}]},
+                "status": {"conditions": [
+                    {"type": "RecommendationProvided", "status": status},
+                    {"type": "Applied", "status": status, "reason": "Wave"},
+                ]},
             });
             parse::<DynamicObject>(object)
         };
@@ -393,6 +432,8 @@ mod tests {
             with_recommendation: 2,
             by_mode: [("Off".to_owned(), 1), ("Recreate".to_owned(), 2)].into(),
             of_policies: 2,
+            not_applied: [("Wave".to_owned(), 1)].into(),
+            reverted: 1,
         };
         assert_eq!(counts, expected);
     }

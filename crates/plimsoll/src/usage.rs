@@ -217,6 +217,19 @@ impl SourceArgs {
         self.files.is_empty() && !self.sample
     }
 
+    /// The source in words, without folders and addresses.
+    pub(crate) fn name(&self) -> String {
+        let names = self.files.iter().filter_map(|file| file.file_name());
+        match (self.sample, self.files.is_empty()) {
+            (true, _) => "the bundled sample".to_owned(),
+            (false, true) => "Prometheus".to_owned(),
+            _ => names
+                .map(|it| it.to_string_lossy())
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    }
+
     /// The same source of another cluster.
     pub(crate) fn within(&self, cluster: &ClusterArgs) -> Self {
         let mut source = self.clone();

@@ -163,12 +163,14 @@ impl Ingest {
     /// Adds samples in batches, so that other tasks run in between. A leader compares them with the
     /// recommendations. Deferred checkpoints are loaded first.
     fn add_usage(&self, usage: &[ContainerUsage], now: Timestamp) {
-        {
+        let whole_pods = {
             let mut state = self.shared.lock();
             state.begin_usage(usage, now);
             self.load_checkpoints(&mut state);
-        }
-        for portion in usage.chunks(BATCH_SIZE) {
+            state.whole_pods(usage)
+        };
+        let portions = usage.chunks(BATCH_SIZE);
+        for portion in portions.chain(whole_pods.chunks(BATCH_SIZE)) {
             let is_leader = self.shared.is_leading();
             let ingested = self
                 .shared

@@ -12,13 +12,11 @@
 //! | VPA, Crane, Autopilot, KRR, our own policy | `peers.rs` |
 //! | demand through the HPA and predicted metrics | `horizontal.rs` |
 //! | passes of the native HPA | `hpa.rs` |
-//! | ticks and paths of plots | `plot.rs` |
 
 mod executor;
 pub mod horizontal;
 mod hpa;
 pub mod peers;
-pub mod plot;
 mod policy;
 mod score;
 mod series;

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::vpa::applied::{
+    ANOTHER_UPDATER, OUTSIDE_WINDOW, RECOMMENDATION_FROZEN, STOPPED, WEBHOOK_UNAVAILABLE,
+};
 use jiff::Timestamp;
 use view::ObjectKey;
 
@@ -21,16 +24,6 @@ const UPDATING: &str = "Updating";
 const NO_RECOMMENDATION: &str = "NoRecommendation";
 /// Reason of `Applied` of a VPA: the mode is `InPlace`, and the updater lacks the feature gate.
 const IN_PLACE_DISABLED: &str = "InPlaceDisabled";
-/// Reason of `Applied` of a VPA: the stop switch exists.
-const STOPPED: &str = "Stopped";
-/// Reason of `Applied` of a VPA: another updater runs.
-const ANOTHER_UPDATER: &str = "AnotherUpdater";
-/// Reason of `Applied` of a VPA: the webhook does not renew its Lease.
-const WEBHOOK_UNAVAILABLE: &str = "WebhookUnavailable";
-/// Reason of `Applied` of a VPA: `SourceStale` is True.
-const RECOMMENDATION_FROZEN: &str = "RecommendationFrozen";
-/// Reason of `Applied` of a VPA: the maintenance window is closed.
-const OUTSIDE_WINDOW: &str = "OutsideWindow";
 /// Reason of `Applied` of a VPA: the maintenance window cannot be parsed.
 const INVALID_WINDOW: &str = "InvalidWindow";
 /// Reason of `Applied` of a VPA: pods got worse with the recommendation, so they have their former requests.

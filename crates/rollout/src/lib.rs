@@ -49,7 +49,9 @@ pub use limits::global_pause::{
     PausePolicy, PauseReason, Preconditions, WebhookLiveness, check_preconditions, is_current,
 };
 pub use limits::maintenance_window::MAINTENANCE_WINDOW;
-pub use limits::pod_health::{HealthMetric, HealthQuery, HealthReading, HealthReadings};
+pub use limits::pod_health::{
+    HealthMetric, HealthQuery, HealthReading, HealthReadings, add_reading,
+};
 pub use limits::vpa_pause::{PausedVpa, VpaPauseReason};
 pub use moves::rebalancing::REBALANCE;
 pub use pass::decide;

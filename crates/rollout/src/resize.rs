@@ -20,11 +20,13 @@ use view::Running;
 
 const MAX_NAME: usize = 63;
 
-/// Whether containers of a pod count: those in its annotation, or all if that is missing or invalid.
+/// Whether containers of a pod count: those in its annotation, or all if that is missing or invalid, or names
+/// the containers of a pod that is sized as a whole.
 /// Containers that were injected after the webhook sized the pod are not sized. Source: upstream
 /// `pkg/utils/annotations/vpa_observed_containers.go`.
 pub(crate) fn observed_containers(running: &Running) -> impl Fn(&str) -> bool {
-    let annotation = running.annotations.get(OBSERVED_CONTAINERS);
+    let annotations = Some(&running.annotations).filter(|_| running.whole_of.is_none());
+    let annotation = annotations.and_then(|all| all.get(OBSERVED_CONTAINERS));
     let observed = annotation.and_then(|text| parse(text));
     move |container| (observed.as_ref()).is_none_or(|names| names.contains(container))
 }

@@ -327,10 +327,10 @@ impl RolloutState {
             }
         });
         if let Some(at) = last_oom_kill(pod) {
-            let memory = pod.containers.iter();
-            let memory =
-                memory.map(|container| [container.requests.memory, container.limits.memory]);
-            let memory: Vec<_> = memory.collect();
+            let memory = pod.containers.iter().map(|it| [it.requests, it.limits]);
+            let of_pod = pod.resources.iter().map(|it| [it.requests, it.limits]);
+            let memory = memory.chain(of_pod);
+            let memory: Vec<_> = memory.map(|lists| lists.map(|list| list.memory)).collect();
             let known = observed.oom_kill.get_or_insert_with(|| {
                 Box::new(ObservedOomKill {
                     ended_at: at,
@@ -403,10 +403,14 @@ fn live(pod: &Pod) -> Option<&Running> {
 
 /// Whether requests differ, as written or in effect.
 fn is_resized(old: &Pod, new: &Pod) -> bool {
-    let in_effect =
-        |pod: &Pod| -> Vec<Resources> { pod.containers.iter().map(|it| it.requests).collect() };
+    let in_effect = |pod: &Pod| -> Vec<Resources> {
+        let of_pod = pod.resources.iter().map(|it| it.requests);
+        let containers = pod.containers.iter().map(|it| it.requests);
+        containers.chain(of_pod).collect()
+    };
     let written = |pod: &Pod| -> Vec<Option<ResourceList>> {
-        let specified = pod.running.iter().flat_map(|it| &it.containers);
+        let running = pod.running.iter();
+        let specified = running.flat_map(|it| it.containers.iter().chain(it.whole.as_deref()));
         specified.map(|it| it.requests.clone()).collect()
     };
     in_effect(old) != in_effect(new) || written(old) != written(new)

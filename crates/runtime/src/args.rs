@@ -29,7 +29,6 @@ pub struct CommonArgs {
     /// they change. Without it, plain HTTP is served.
     #[arg(long, value_name = "FOLDER")]
     pub metrics_cert_dir: Option<PathBuf>,
-    /// Flags of the log.
     #[command(flatten)]
     pub log: LogArgs,
 }

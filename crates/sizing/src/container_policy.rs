@@ -1,6 +1,8 @@
 //! Container policies of a VPA (`spec.resourcePolicy.containerPolicies`).
 
-use model::{Cap, ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
+use model::{
+    Cap, ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName, WHOLE_POD,
+};
 
 use crate::config::MemoryRules;
 use crate::instant::DAY_NS;
@@ -88,14 +90,16 @@ impl ContainerPolicy {
     }
 }
 
-/// The policy of a container: the first one with its name, else the last default one.
+/// The policy of a container: the first one with its name, else the last default one, which is not for
+/// the pod as a whole.
 pub fn policy_for<'a>(
     policies: &'a [ContainerPolicy],
     container: &str,
 ) -> Option<&'a ContainerPolicy> {
     let mut all = policies.iter();
     let named = all.clone().find(|it| it.container_name == container);
-    named.or_else(|| all.rfind(|it| it.container_name == DEFAULT_CONTAINER))
+    let mut default = || all.rfind(|it| it.container_name == DEFAULT_CONTAINER);
+    named.or_else(|| default().filter(|_| container != WHOLE_POD))
 }
 
 /// Caps the recommendation of every container. The global maximum applies if a policy has none for
@@ -182,6 +186,7 @@ mod tests {
         check(&["*", "app", "app"], "app", Some(1));
         check(&["app", "*"], "app", Some(0));
         check(&["*", "*", "other"], "app", Some(1));
+        check(&["*"], WHOLE_POD, None);
     }
 
     #[test]

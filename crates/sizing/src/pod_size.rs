@@ -12,11 +12,12 @@ mod proportion;
 mod refusals;
 mod whole_pod;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use model::{
     Allowed, ContainerRecommendation, ControlledValues, LimitModes, NamespaceLimits, Quantity,
-    Recommendation, ResourceList, ResourceName,
+    Recommendation, ResourceList, ResourceName, WHOLE_POD,
 };
 
 pub use limit_mode::{limit_for, limits_text};
@@ -92,7 +93,22 @@ pub fn cap_for_pod(
     containers: &[PodContainer<'_>],
     limits: &NamespaceLimits,
 ) -> CappedRecommendation {
+    let limits = &limits_of(containers, limits);
     cap_containers(recommendation.containers.clone(), containers, limits)
+}
+
+/// The limits that count for these containers: those on containers do not for the pod as a whole.
+fn limits_of<'a>(
+    containers: &[PodContainer<'_>],
+    limits: &'a NamespaceLimits,
+) -> Cow<'a, NamespaceLimits> {
+    if containers.iter().any(|it| it.name == WHOLE_POD) {
+        return Cow::Owned(NamespaceLimits {
+            containers: None,
+            ..limits.clone()
+        });
+    }
+    Cow::Borrowed(limits)
 }
 
 pub fn pod_sizes(
@@ -100,6 +116,7 @@ pub fn pod_sizes(
     containers: &[PodContainer<'_>],
     limits: &NamespaceLimits,
 ) -> Vec<ContainerSize> {
+    let limits = &limits_of(containers, limits);
     let recommended = targets.iter().map(|target| ContainerRecommendation {
         container_name: target.container.to_owned(),
         target: target.requests.clone(),

@@ -33,7 +33,6 @@ pub struct Args {
     pub common: CommonArgs,
     #[command(flatten)]
     pub klog: KlogArgs,
-    /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
     #[command(flatten)]

@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder};
+use model::WHOLE_POD;
 use rollout::{
     Action, ActionKind, ActionReason, PreemptionMethod, PreemptionPlan, QuickOomKill, REBALANCE,
     REPLACEMENT, Refutation, RefutationCause, Relocation, RollingUpdate, RollingUpdateRefusal,
@@ -55,10 +56,9 @@ impl EventRecord {
             ActionKind::RollingUpdate(_) => ("RollingUpdate", "replace"),
         };
         let note = format!(
-            "Container {} of Pod {} was OOM killed {}s after its start (memory request: {}, limit: {}). \
+            "{} was OOM killed {}s after its start (memory request: {}, limit: {}). \
              VPA Updater will {verb} the Pod; new memory request: {}.",
-            kill.container,
-            action.pod.name,
+            container_of("Container", &kill.container, &action.pod),
             kill.ran_for.as_secs(),
             amount(kill.request.as_ref()),
             amount(kill.limit.as_ref()),
@@ -189,10 +189,9 @@ impl EventRecord {
             }
         };
         let note = format!(
-            "The last {} had no effect: container {} of Pod {} {observed} (memory limit: {}). Next act: {}.",
+            "The last {} had no effect: {} {observed} (memory limit: {}). Next act: {}.",
             refutation.act.as_str(),
-            refutation.container,
-            refutation.pod.name,
+            container_of("container", &refutation.container, &refutation.pod),
             amount(refutation.limit.as_ref()),
             refutation.next.as_str(),
         );
@@ -288,6 +287,15 @@ fn evicted(pods: &[ObjectKey], namespace: &str) -> String {
         .chain(others)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// A container of a pod, or the pod that is sized as a whole, in a text.
+fn container_of(word: &str, container: &str, pod: &ObjectKey) -> String {
+    let pod = &pod.name;
+    if container == WHOLE_POD {
+        return format!("Pod {pod}");
+    }
+    format!("{word} {container} of Pod {pod}")
 }
 
 fn pod_reference(pod: &ObjectKey, uid: &str) -> ObjectReference {

@@ -22,7 +22,7 @@ use view::{ObjectKey, View};
 
 use classes::{Class, SIZES, mode, size_class};
 use reasons::{
-    ERROR, EVICTION_ERROR, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa,
+    ERROR, EVICTION_ERROR, PAUSED_VPAS, RESIZE_ERROR, RESIZE_INFEASIBLE, UNBOOST_ERROR, paused_vpa,
     refused_reasons, resize_failure,
 };
 
@@ -76,7 +76,7 @@ runtime::metrics! {
             "Pods whose update is delayed or blocked, by reason.";
         recent: IntGaugeVec { reviewed: ["true", "false"] } = "vpa_updater_recent_pods",
             "Pods of VPA objects created within ten minutes, by whether the webhook reviewed them.";
-        paused_vpas: IntGaugeVec { reason } = "vpa_updater_paused_vpas",
+        paused_vpas: IntGaugeVec { reason: PAUSED_VPAS } = "vpa_updater_paused_vpas",
             "VPA objects whose pods are not updated for now, by reason.";
         paused: IntGaugeVec { reason: PAUSES.map(PauseReason::as_str) } = "vpa_updater_paused",
             "1 while all evictions and resizes are paused, by reason.";
@@ -136,12 +136,7 @@ impl Metrics {
 
     /// Sets the numbers of a plan, and removes the series of deleted VPA objects.
     pub(crate) fn planned(&self, plan: &Plan, view: &View, classes: &mut SizeClasses) {
-        for gauge in [
-            &self.controlled,
-            &self.evictable,
-            &self.with_evictable,
-            &self.paused_vpas,
-        ] {
+        for gauge in [&self.controlled, &self.evictable, &self.with_evictable] {
             gauge.reset();
         }
         zero(&self.resizable);
@@ -194,9 +189,10 @@ impl Metrics {
                 gauge.with_label_values(labels).add(sum);
             }
         }
-        for (reason, paused) in counts(plan.paused.iter().map(|paused| paused_vpa(&paused.reason)))
-        {
-            self.paused_vpas.with_label_values(&[reason]).set(paused);
+        let mut pauses = BTreeMap::from(PAUSED_VPAS.map(|reason| (reason, 0)));
+        pauses.extend(counts(plan.paused.iter().map(|it| paused_vpa(&it.reason))));
+        for (reason, vpas) in pauses {
+            self.paused_vpas.with_label_values(&[reason]).set(vpas);
         }
         let reasons = SkipReason::ALL.map(|reason| (reason.as_str(), 0));
         let mut skips = BTreeMap::from(reasons);

@@ -4,14 +4,13 @@
 //! Without any report an existing condition stays as it is: a new leader has no reports yet. If the
 //! updater ceases to report, the state of the pods is unknown.
 
+use api::vpa::applied::NO_REPORT;
 use api::vpa::{APPLIED, ConditionStatus, Conditions, VerticalPodAutoscalerStatus};
 use jiff::{SignedDuration, Timestamp};
 use view::ObjectKey;
 
 /// Validity of a report.
 const VALID_FOR: SignedDuration = SignedDuration::from_mins(15);
-/// Reason of `Applied` of a VPA: the updater has not reported for 15 minutes.
-const SILENT_REASON: &str = "NoReport";
 const SILENT_MESSAGE: &str = "The updater has not reported for 15 minutes";
 
 /// A report of the updater about one object.
@@ -53,7 +52,7 @@ pub(crate) fn apply_report(
             let applied = ConditionStatus::from(report.applied);
             (applied, report.reason.as_str(), report.message.as_str())
         } else {
-            (ConditionStatus::Unknown, SILENT_REASON, SILENT_MESSAGE)
+            (ConditionStatus::Unknown, NO_REPORT, SILENT_MESSAGE)
         };
         conditions.set(APPLIED, status, reason, message, now);
     }

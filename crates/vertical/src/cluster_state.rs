@@ -136,6 +136,18 @@ impl ClusterState {
         self.find_pod(&id.namespace, &id.name)?.1.object.as_ref()
     }
 
+    /// Whether any VPA sizes pods as a whole.
+    pub(crate) fn has_whole_pods(&self) -> bool {
+        let mut namespaces = self.namespaces.values();
+        namespaces.any(|namespace| namespace.histories.whole_pods > 0)
+    }
+
+    /// Whether a VPA sizes a pod as a whole, in place of its containers.
+    pub(crate) fn sizes_whole(&self, namespace: &str, pod: &str) -> bool {
+        let namespace = self.namespaces.get(namespace);
+        namespace.is_some_and(|namespace| namespace.sizes_whole(pod))
+    }
+
     /// The labels of a pod; `None` if it does not exist.
     pub fn labels_of(&self, id: &ObjectKey) -> Option<&Arc<Labels>> {
         let (namespace, pod) = self.find_pod(&id.namespace, &id.name)?;

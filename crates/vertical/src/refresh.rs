@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vpa::VerticalPodAutoscalerStatus;
-use model::{ContainerRecommendation, Quantity, ResourceName};
+use model::{ContainerRecommendation, Quantity, ResourceName, WHOLE_POD};
 use view::{ObjectKey, Pod};
 
 /// Difference of a decided status from the written one.
@@ -69,8 +69,10 @@ impl<'a> FromIterator<&'a Arc<Pod>> for PodRequests {
         for pod in pods {
             let containers = pod.containers.iter().map(|it| (&it.name, it.requests));
             let sidecars = pod.sidecars.iter().map(|it| (&it.name, it.requests));
-            for (name, requests) in containers.chain(sidecars) {
-                let [cpu, memory] = all.0.entry(name.clone()).or_default();
+            let names = containers.chain(sidecars).map(|(name, of)| (&**name, of));
+            let whole = pod.resources.iter().map(|of| (WHOLE_POD, of.requests));
+            for (name, requests) in names.chain(whole) {
+                let [cpu, memory] = all.0.entry(name.to_owned()).or_default();
                 cpu.extend(requests.cpu.map(Quantity::from));
                 memory.extend(requests.memory.map(Quantity::from));
             }

@@ -6,15 +6,32 @@ use std::collections::BTreeSet;
 use api::WellKnown;
 use api::vpa::{ContainerResourcePolicy, ContainerScalingMode, VerticalPodAutoscaler};
 use sizing::price_of_failure::HistoryUnit;
-use sizing::{ContainerPolicy, MethodSettingsError, ScalingMode, SizingAnnotations};
+use sizing::{
+    ContainerPolicy, DEFAULT_CONTAINER, MethodSettingsError, ScalingMode, SizingAnnotations,
+};
 
+/// The policies of containers. Where the pod is sized as a whole, its own and one that excludes all others.
 pub fn container_policies(object: &VerticalPodAutoscaler) -> Vec<ContainerPolicy> {
-    let policies = object
-        .spec
-        .resource_policy
-        .as_ref()
-        .map(|policy| policy.container_policies.as_slice());
-    policies.unwrap_or_default().iter().map(policy).collect()
+    let Some(all) = &object.spec.resource_policy else {
+        return Vec::new();
+    };
+    match &all.pod_policy {
+        Some(of_pod) if object.spec.sizes_whole_pods() => {
+            let others = ContainerPolicy {
+                container_name: DEFAULT_CONTAINER.to_owned(),
+                mode: ScalingMode::Off,
+                ..ContainerPolicy::default()
+            };
+            vec![policy(of_pod), others]
+        }
+        // The schema lets a policy without a name pass; it applies to no container.
+        _ => all
+            .container_policies
+            .iter()
+            .filter(|policy| !policy.container_name.is_empty())
+            .map(policy)
+            .collect(),
+    }
 }
 
 fn policy(policy: &ContainerResourcePolicy) -> ContainerPolicy {

@@ -102,9 +102,11 @@ impl SchedulableCaps {
             let newest = newest.or_else(|| before.remove(&vpa.key).map(|workload| workload.pod));
             let Some(pod) = newest else { continue };
             let cap_to = self.settings.sources_of(&vpa.object);
+            let is_whole = vpa.object.spec.sizes_whole_pods();
             let mut ceilings = Vec::new();
             if cap_to.limit_ranges {
-                ceilings.extend(limit_ranges(view, &vpa.key.namespace));
+                let all = limit_ranges(view, &vpa.key.namespace);
+                ceilings.extend(all.filter(|it| !is_whole || it.per == LimitScope::Pod));
             }
             if cap_to.quotas {
                 let replicas = replicas(view, vpa);
@@ -119,7 +121,11 @@ impl SchedulableCaps {
             } else {
                 None
             };
-            let default_limits = default_limits(view, &vpa.key.namespace);
+            let default_limits = if is_whole {
+                Resources::default()
+            } else {
+                default_limits(view, &vpa.key.namespace)
+            };
             self.workloads.insert(
                 vpa.key.clone(),
                 Workload {
@@ -155,7 +161,8 @@ impl SchedulableCaps {
             ceilings,
             nodes,
         } = self.workloads.get(&vpa.key)?;
-        let pod = pod_shape(pod, &vpa.object, *default_limits, whole_cores);
+        let pod = vpa.as_sized(pod);
+        let pod = pod_shape(&pod, &vpa.object, *default_limits, whole_cores);
         let policies = container_policies(&vpa.object);
         let fitting = FitInput {
             pod: &pod,

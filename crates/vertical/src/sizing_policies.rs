@@ -4,6 +4,7 @@
 //! * `select`: which policy has which workload.
 //! * `desired`: the object that a workload gets, and the patch that makes the one that is there so.
 //! * `plan`: from what is seen to what is to be written.
+//! * `wave`: which workloads are updated first.
 //! * `status`: counts and conditions of a policy.
 //!
 //! Three things never happen: an object is written that no policy of ours owns; a workload with a
@@ -17,3 +18,4 @@ mod select;
 pub mod status;
 #[cfg(test)]
 mod tests;
+mod wave;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, ResourceRequirements};
+use k8s_openapi::api::core::v1::{self, Container, ContainerStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use model::{Cpu, Memory, Quantity, ResourceList, ResourceName};
 
@@ -85,6 +85,18 @@ impl Requirements {
         }
     }
 
+    /// These, and others where there are none.
+    pub(crate) fn or(self, others: Self) -> Self {
+        let of = |own: Resources, other: Resources| Resources {
+            cpu: own.cpu.or(other.cpu),
+            memory: own.memory.or(other.memory),
+        };
+        Self {
+            requests: of(self.requests, others.requests),
+            limits: of(self.limits, others.limits),
+        }
+    }
+
     /// The sum; a resource that is unset on both sides stays unset.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -115,6 +127,37 @@ fn either<T>(a: Option<T>, b: Option<T>, combine: impl FnOnce(T, T) -> T) -> Opt
         (Some(a), Some(b)) => Some(combine(a, b)),
         (one, other) => one.or(other),
     }
+}
+
+/// Resources of a pod as a whole in effect: as specified, and while a resize is underway with the kubelet's
+/// amounts, which it reads from the pod's cgroup, with the overhead and rounded.
+pub(crate) fn of_pod(
+    generation: Option<i64>,
+    spec: &v1::PodSpec,
+    status: &v1::PodStatus,
+) -> Option<ResourceRequirements> {
+    let mut found = spec.resources.clone()?;
+    let mut conditions = status.conditions.iter().flatten();
+    let is_seen = status.observed_generation.is_none() || status.observed_generation >= generation;
+    let is_resizing = |it: &v1::PodCondition| {
+        it.status == "True" && matches!(&*it.type_, "PodResizePending" | "PodResizeInProgress")
+    };
+    if is_seen && !conditions.any(is_resizing) {
+        return Some(found);
+    }
+    let reported = status.resources.clone().unwrap_or_default();
+    for (specified, reported) in [
+        (&mut found.requests, reported.requests),
+        (&mut found.limits, reported.limits),
+    ] {
+        let reported = reported.unwrap_or_default();
+        for (name, amount) in specified.iter_mut().flatten() {
+            if let Some(reported) = reported.get(name) {
+                amount.clone_from(reported);
+            }
+        }
+    }
+    Some(found)
 }
 
 /// Requests and limits in effect: the status replaces the specification as a whole, even if it sets

@@ -25,6 +25,7 @@
 //! | VPA object that controls a pod, budgets that cover it | `matched.rs` |
 //! | time of an OOM kill, and evictions that count as one | `oom_kill.rs`, `memory_pressure_eviction.rs` |
 //! | memory that is in effect after a resize of a stopped container | `memory_cgroup.rs` |
+//! | a pod as one container, for `podPolicy` | `whole_pod.rs` |
 //! | the EHPA that scales a workload, and the prediction that counts | `oldest_wins.rs` |
 //! | group of a node, by its labels | `node.rs` |
 //! | nodes that a node pool may add, groups at their maximum | `node_pool.rs` |
@@ -59,6 +60,7 @@ pub mod target;
 mod updater_preconditions;
 mod view;
 mod vpa;
+mod whole_pod;
 mod workload_controller;
 
 pub use bound_pod::{BoundContainer, BoundPod, ContainerKind};

@@ -93,10 +93,11 @@ impl DaemonSetShare {
             .iter()
             .map(|container| Requirements::of(container.resources.as_ref()).or_limits())
             .fold(Requirements::default(), Requirements::plus);
+        let of_pod = Requirements::of(spec.resources.as_ref());
         let placement = PodPlacement::from_k8s(None, &spec);
         Self {
             key,
-            requirements: placement.total(containers),
+            requirements: placement.total(containers, of_pod).or_limits(),
             constraints: placement.constraints,
         }
     }

@@ -215,7 +215,7 @@ mod tests {
             }],
             init_containers: Vec::new(),
             sidecars: Vec::new(),
-            requests: None,
+            resources: None,
             memory_cgroup: crate::MemoryCgroup::default(),
             placement: None,
             running: None,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use model::Labels;
 
-use crate::effective_resources::{Requirements, Resources, effective};
+use crate::effective_resources::{Requirements, Resources, effective, of_pod};
 use crate::memory_cgroup::MemoryCgroup;
 use crate::pod_placement::PodPlacement;
 use crate::pod_runtime::Running;
@@ -31,8 +31,8 @@ pub struct Pod {
     pub init_containers: Vec<String>,
     /// Native sidecars: init containers with `restartPolicy: Always`.
     pub sidecars: Vec<Sidecar>,
-    /// Pod-level requests (`spec.resources.requests`), if any.
-    pub requests: Option<Box<Resources>>,
+    /// Requests and limits of the pod as a whole (`spec.resources`) in effect, if any.
+    pub resources: Option<Box<Requirements>>,
     pub memory_cgroup: MemoryCgroup,
     /// Scheduling constraints; `None` if the program does not watch them.
     pub placement: Option<Arc<PodPlacement>>,
@@ -72,6 +72,7 @@ pub struct Container {
 pub struct Sidecar {
     pub name: String,
     pub requests: Resources,
+    pub limits: Resources,
     pub status: Option<ContainerStatus>,
 }
 
@@ -106,6 +107,7 @@ impl Pod {
             pod.spec.unwrap_or_default(),
             pod.status.unwrap_or_default(),
         );
+        let resources = of_pod(metadata.generation, &spec, &status);
         let by_name = |statuses: Option<Vec<v1::ContainerStatus>>| {
             let statuses = statuses.into_iter().flatten();
             let named = statuses.map(|status| (status.name.clone(), status));
@@ -138,11 +140,7 @@ impl Pod {
                     Sidecar::from_k8s(container, init_statuses.remove(&container.name))
                 })
                 .collect(),
-            requests: spec
-                .resources
-                .and_then(|resources| resources.requests)
-                .filter(|all| !all.is_empty())
-                .map(|all| Box::new(Resources::of(Some(&all)))),
+            resources: resources.map(|all| Box::new(Requirements::of(Some(&all)))),
             init_containers: spec
                 .init_containers
                 .into_iter()
@@ -186,8 +184,11 @@ impl Pod {
     pub fn requirements_of(&self, asked: impl Fn(&Container) -> Requirements) -> Requirements {
         let asked = self.containers.iter().map(asked);
         let containers = asked.fold(Requirements::default(), Requirements::plus);
-        let placement = self.placement.as_ref();
-        placement.map_or(containers, |placement| placement.total(containers))
+        let of_whole = self.resources.as_deref().copied().unwrap_or_default();
+        match &self.placement {
+            Some(placement) => placement.total(containers, of_whole),
+            None => of_whole.or(containers),
+        }
     }
 
     /// Whether it is on a node, not finished and not terminating. False without [`Pod::running`].
@@ -241,15 +242,22 @@ impl Container {
 
 impl Sidecar {
     fn from_k8s(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
+        let Requirements { requests, limits } = effective(status.as_ref(), container);
         (container.restart_policy.as_deref() == Some("Always")).then(|| Self {
             name: container.name.clone(),
-            requests: effective(status.as_ref(), container).requests,
+            requests,
+            limits,
             status: status.map(ContainerStatus::from_k8s),
         })
     }
 }
 
 impl ContainerStatus {
+    /// Whether a container runs, or is not yet known not to.
+    pub fn is_running(status: Option<&Self>) -> bool {
+        status.is_none_or(|status| status.state == ContainerState::Running)
+    }
+
     fn from_k8s(status: v1::ContainerStatus) -> Self {
         let state = status.state.unwrap_or_default();
         Self {
@@ -388,7 +396,7 @@ mod tests {
         assert_eq!(pod.phase, Phase::Running);
         assert_eq!(pod.owner.expect("it has a controller").name, "web");
         assert_eq!(pod.init_containers, ["setup"]);
-        assert_eq!((pod.sidecars, pod.requests), (Vec::new(), None));
+        assert_eq!((pod.sidecars, pod.resources), (Vec::new(), None));
         let [web, proxy] = pod.containers.as_slice() else {
             panic!("two containers")
         };
@@ -421,12 +429,13 @@ mod tests {
         let mesh = Sidecar {
             name: "mesh".to_owned(),
             requests: resources(Some(10), None),
+            limits: Resources::default(),
             status: Some(status),
         };
         assert_eq!(pod.sidecars, [mesh]);
         assert_eq!(
-            pod.requests.as_deref(),
-            Some(&resources(None, Some(1 << 30)))
+            pod.resources.map(|all| all.requests),
+            Some(resources(None, Some(1 << 30)))
         );
     }
 

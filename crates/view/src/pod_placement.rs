@@ -45,13 +45,11 @@ impl PodPlacement {
         }
     }
 
-    /// Requests and limits of the whole pod, from those of its app containers. Source:
-    /// `PodRequests` in `k8s.io/component-helpers/resource`.
-    pub fn total(&self, containers: Requirements) -> Requirements {
-        containers
-            .plus(self.sidecars)
-            .max(self.start)
-            .plus(self.overhead)
+    /// Requests and limits of the whole pod, from those of its app containers and those of the pod, which
+    /// replace sums. Source: `PodRequests` in `k8s.io/component-helpers/resource`.
+    pub fn total(&self, containers: Requirements, of_pod: Requirements) -> Requirements {
+        let all = containers.plus(self.sidecars).max(self.start);
+        of_pod.or(all).plus(self.overhead)
     }
 }
 
@@ -191,10 +189,11 @@ mod tests {
     fn check(init: &Value, overhead: &Value, expected: i64) {
         let placement =
             placement(json!({"containers": [], "initContainers": init, "overhead": overhead}));
-        let total = placement.total(Requirements {
+        let containers = Requirements {
             requests: cpu(100),
             limits: Resources::default(),
-        });
+        };
+        let total = placement.total(containers, Requirements::default());
         assert_eq!(total.requests, cpu(expected), "{init}");
     }
 
@@ -216,7 +215,7 @@ mod tests {
         let asked = json!({"requests": {"memory": "1Mi"}, "limits": {"memory": "2Mi"}});
         let sidecar = json!({"name": "side", "restartPolicy": "Always", "resources": asked});
         let total = placement(json!({"containers": [], "initContainers": [sidecar, sidecar]}))
-            .total(Requirements::default());
+            .total(Requirements::default(), Requirements::default());
         assert_eq!(total.limits.memory, Some(Memory::from_bytes(4 << 20)));
     }
 

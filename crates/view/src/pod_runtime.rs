@@ -2,12 +2,14 @@
 //! pods are evicted or resized, since clusters have many pods.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::{Quantity, ResourceList, ResourceName};
 
+use crate::effective_resources::of_pod;
 use crate::limits::quantities;
 
 pub const ANNOTATION_PREFIXES: [&str; 5] = [
@@ -23,6 +25,8 @@ const KEEPS_POD: [(&str, &str); 2] = [
     ("karpenter.sh/do-not-disrupt", "true"),
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
 ];
+/// Label of a pod that the plugin coscheduling schedules with others.
+const POD_GROUP: &str = "scheduling.x-k8s.io/pod-group";
 /// Size in bytes from which an `emptyDir` is too large to be filled anew without need.
 const LARGE_VOLUME: i64 = 1 << 30;
 
@@ -46,11 +50,15 @@ pub struct Running {
     /// App containers of the specification.
     pub containers: Vec<ContainerSpec>,
     pub init_containers: Vec<ContainerSpec>,
-    /// Requests and limits of the pod as a whole; `None` where the field is absent.
-    pub resources: Option<[Option<ResourceList>; 2]>,
+    /// The pod as a whole, with the resources of `spec.resources`; `None` without.
+    pub whole: Option<Box<ContainerSpec>>,
+    /// The pod with its containers, if this is the pod as one container.
+    pub whole_of: Option<Arc<Running>>,
     /// Whether other nodes may not do: it has a claim of a volume, a `hostPath` or a large `emptyDir`,
     /// required anti-affinity to other pods, or a topology spread that must hold.
     pub is_tied: bool,
+    /// Whether it is scheduled as one of a group of pods (`schedulingGroup`, or the label of coscheduling).
+    pub is_of_group: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -132,18 +140,23 @@ impl Running {
             init_containers: init_containers
                 .map(|container| ContainerSpec::from_k8s(container, init_statuses))
                 .collect(),
-            resources: spec.resources.as_ref().map(|resources| {
-                [&resources.requests, &resources.limits].map(|list| list.clone().map(quantities))
+            whole: spec.resources.as_ref().map(|resources| {
+                let in_effect = of_pod(metadata.generation, spec, status);
+                Box::new(ContainerSpec::with(resources, in_effect.as_ref()))
             }),
+            whole_of: None,
             is_tied: is_tied(spec),
+            is_of_group: spec.scheduling_group.is_some()
+                || (metadata.labels.iter().flatten()).any(|(key, _)| key == POD_GROUP),
         }
     }
 
-    /// Whether an annotation of Karpenter or of the Cluster Autoscaler forbids to evict the pod for others.
+    /// Whether the pod must not be evicted for others: an annotation of Karpenter or of the Cluster Autoscaler
+    /// forbids it, or the other pods of its group would stop.
     pub fn keeps_pod(&self) -> bool {
         let has =
             |(key, value): (&str, &str)| self.annotations.get(key).is_some_and(|it| it == value);
-        KEEPS_POD.into_iter().any(has)
+        self.is_of_group || KEEPS_POD.into_iter().any(has)
     }
 }
 
@@ -202,9 +215,10 @@ impl ResizeCondition {
 
 impl ContainerSpec {
     fn from_k8s(container: &v1::Container, statuses: &[v1::ContainerStatus]) -> Self {
-        let resources = container.resources.as_ref();
+        let none = v1::ResourceRequirements::default();
+        let resources = container.resources.as_ref().unwrap_or(&none);
         let status = statuses.iter().find(|status| status.name == container.name);
-        let list = |list: &Option<BTreeMap<_, _>>| list.clone().map(quantities);
+        let reported = status.and_then(|status| status.resources.as_ref());
         let restarting = container
             .resize_policy
             .iter()
@@ -212,24 +226,29 @@ impl ContainerSpec {
             .filter(|policy| policy.restart_policy == "RestartContainer");
         Self {
             name: container.name.clone(),
-            requests: resources.and_then(|resources| list(&resources.requests)),
-            limits: resources.and_then(|resources| list(&resources.limits)),
-            reported: status
-                .and_then(|status| status.resources.as_ref())
-                .map(|resources| {
-                    [
-                        list(&resources.requests).unwrap_or_default(),
-                        list(&resources.limits).unwrap_or_default(),
-                    ]
-                }),
             restarts_for: restarting
                 .map(|policy| policy.resource_name.as_str().into())
                 .collect(),
-            has_claims: resources
-                .and_then(|resources| resources.claims.as_ref())
-                .is_some_and(|claims| !claims.is_empty()),
+            has_claims: (resources.claims.as_ref()).is_some_and(|claims| !claims.is_empty()),
             is_sidecar: container.restart_policy.as_deref() == Some("Always"),
             is_ready: status.is_some_and(|status| status.ready),
+            ..Self::with(resources, reported)
+        }
+    }
+
+    /// A container, or a pod, with these resources, as specified and as the kubelet reports them.
+    fn with(
+        specified: &v1::ResourceRequirements,
+        reported: Option<&v1::ResourceRequirements>,
+    ) -> Self {
+        let list = |list: &Option<BTreeMap<_, _>>| list.clone().map(quantities);
+        let lists = |of: &v1::ResourceRequirements| [list(&of.requests), list(&of.limits)];
+        let [requests, limits] = lists(specified);
+        Self {
+            requests,
+            limits,
+            reported: reported.map(|of| lists(of).map(Option::unwrap_or_default)),
+            ..Self::default()
         }
     }
 }

@@ -12,7 +12,8 @@ use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{self, ReplicationController};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use model::{
-    Labels, LimitRangeItem, LimitType, ParseSelectorError, ResourceList, Selector, Workload,
+    Labels, LimitRangeItem, LimitType, ParseSelectorError, ResourceList, Selector, WHOLE_POD,
+    Workload,
 };
 
 use crate::limits::quantities;
@@ -241,12 +242,14 @@ impl PodTemplate {
         let spec = template.and_then(|template| template.spec.as_ref());
         let containers = spec.into_iter().flat_map(|spec| {
             let init = spec.init_containers.iter().flatten();
-            spec.containers.iter().chain(init)
+            let containers = spec.containers.iter().chain(init);
+            let containers = containers.map(|it| (&*it.name, &it.resources));
+            containers.chain([(WHOLE_POD, &spec.resources)])
         });
-        let container = |container: &v1::Container| {
-            let resources = container.resources.clone().unwrap_or_default();
+        let container = |(name, resources): (&str, &Option<v1::ResourceRequirements>)| {
+            let resources = resources.clone().unwrap_or_default();
             TemplateContainer {
-                name: container.name.clone(),
+                name: name.to_owned(),
                 requests: resources.requests.map(quantities).unwrap_or_default(),
                 limits: resources.limits.map(quantities).unwrap_or_default(),
             }
@@ -254,8 +257,8 @@ impl PodTemplate {
         Self(containers.map(container).collect())
     }
 
-    /// Requests and limits that a new pod's container of this name has before webhooks change it, in a
-    /// namespace with these items of `LimitRange` objects; `None` without such a container.
+    /// Requests and limits that a new pod's container of this name, or [`WHOLE_POD`], has before webhooks
+    /// change it, in a namespace with these items of `LimitRange` objects; `None` without such a container.
     ///
     /// Source: Kubernetes, `SetDefaults_Pod` of `pkg/apis/core/v1` (requests equal to limits), and
     /// `mergeContainerResources` of `plugin/pkg/admission/limitranger`.
@@ -266,6 +269,10 @@ impl PodTemplate {
     ) -> Option<(ResourceList, ResourceList)> {
         let written = self.0.iter().find(|written| written.name == container)?;
         let (mut requests, mut limits) = (written.requests.clone(), written.limits.clone());
+        if container == WHOLE_POD {
+            // Its missing requests follow from those of the containers.
+            return Some((requests, limits));
+        }
         add_missing(&mut requests, Some(&written.limits));
         for range in ranges {
             if range.kind == LimitType::Container {

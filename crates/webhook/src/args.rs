@@ -34,29 +34,22 @@ pub const PROGRAM: Program = Program {
 /// Sizes pods when they are created, and validates VPA objects.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Args {
-    /// Flags of every program.
     #[command(flatten)]
     pub common: CommonArgs,
     #[command(flatten)]
     pub klog: KlogArgs,
-    /// Flags of upstream's program that are accepted and ignored.
     #[command(flatten)]
     pub ignored_flags: IgnoredFlags,
-    /// Flags of the HTTPS endpoint.
     #[command(flatten)]
     pub serving: ServingArgs,
-    /// Flags of the registration.
     #[command(flatten)]
     pub registration: RegistrationArgs,
     #[command(flatten)]
     pub config: ConfigArgs,
-    /// Flags of the heartbeat.
     #[command(flatten)]
     pub heartbeat: HeartbeatArgs,
-    /// Flags about patches and validation.
     #[command(flatten)]
     pub review: ReviewArgs,
-    /// Flags about namespaces.
     #[command(flatten)]
     pub namespaces: NamespaceArgs,
 }
@@ -190,7 +183,6 @@ pub struct ServingArgs {
     /// Reload the certificate files when they change.
     #[arg(long)]
     pub reload_cert: bool,
-    /// Flags of the TLS protocol.
     #[command(flatten)]
     pub tls: TlsArgs,
 }

@@ -24,7 +24,8 @@
 {{- end }}
 
 {{/* The Deployment of a program, and its disruption budget. Takes a dict: root, program, folder,
-args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the pods and shard. */}}
+args, and optionally env, volumes, volumeMounts, withoutArgs, annotations of the pods, image, scheme of
+probes, and shard. */}}
 {{- define "plimsoll.program" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .program -}}
@@ -227,7 +228,7 @@ the global ones. */}}
 {{- $pod := $values.pod -}}
 {{- $deployment := fromYaml (include "plimsoll.text" (list $root (printf "%s/deployment.yaml" .folder))) -}}
 {{- $spec := $deployment.spec -}}
-{{- $_ := set $spec "replicas" (int $values.replicas) -}}
+{{- if hasKey $values "replicas" }}{{ $_ := set $spec "replicas" (int $values.replicas) }}{{ end -}}
 {{- if $pod.hostNetwork -}}
 {{- /* A node has each port once: a new pod waits for the end of an old one. */ -}}
 {{- $_ := set $spec "strategy" (dict "rollingUpdate" (dict "maxUnavailable" 1 "maxSurge" 0)) -}}
@@ -274,9 +275,11 @@ the global ones. */}}
 {{- end -}}
 {{- end -}}
 {{- $container := first $podSpec.containers -}}
-{{- $_ := set $container "image" (include "plimsoll.image" (list $root .program $pod.image)) -}}
+{{- $_ := set $container "image" (include "plimsoll.image" (list $root (default .program .image) $pod.image)) -}}
 {{- with $pod.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end -}}
-{{- $global := default list (fromYamlArray (include "plimsoll.globalFlags" $root)) -}}
+{{- /* The command-line tool has none of the flags of services. */ -}}
+{{- $global := list -}}
+{{- if not .image }}{{ $global = default list (fromYamlArray (include "plimsoll.globalFlags" $root)) }}{{ end -}}
 {{- $args := $container.args -}}
 {{- range default list .withoutArgs }}{{ $args = without $args . }}{{ end -}}
 {{- $args = concat $args .args -}}
@@ -301,6 +304,7 @@ the global ones. */}}
 {{- $_ := set $container "startupProbe" (deepCopy $container.livenessProbe) -}}
 {{- end -}}
 {{- range $probe := list "livenessProbe" "readinessProbe" "startupProbe" -}}
+{{- with and $.scheme (dig $probe "httpGet" dict $container) }}{{ $_ := set . "scheme" $.scheme }}{{ end -}}
 {{- with index $pod $probe -}}
 {{- $_ := set $container $probe (mergeOverwrite (deepCopy (index $container $probe)) .) -}}
 {{- end -}}

@@ -1,6 +1,7 @@
 //! A cluster with the whole suite, workloads that give it work, and a Prometheus that watches it.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -133,7 +134,7 @@ impl Cluster {
     ) -> Result<()> {
         let begun = Instant::now();
         let mut missing: Vec<&str> = names.to_vec();
-        eventually(&format!("{names:?} fire"), async || {
+        let fired = eventually(&format!("{names:?} fire"), async || {
             go_on().await?;
             let firing = firing(&self.prometheus).await?;
             missing.retain(|name| {
@@ -146,10 +147,46 @@ impl Cluster {
             ensure!(missing.is_empty(), "{missing:?} do not, {firing:?} do");
             Ok(())
         })
-        .await?;
+        .await;
+        if fired.is_err() {
+            println!("{}", self.programs().await?);
+        }
+        fired?;
         let mut fired = self.fired.lock().unwrap_or_else(PoisonError::into_inner);
         fired.extend(names.iter().map(ToString::to_string));
         Ok(())
+    }
+
+    /// For the report of a fault: the pods of the programs with their restarts, and the last warning of those
+    /// that have a leader, of the sandbox and of etcd.
+    async fn programs(&self) -> Result<String> {
+        let columns = "NAME:.metadata.name,RESTARTS:.status.containerStatuses[0].restartCount,\
+                       STATE:.status.containerStatuses[0].state";
+        let list = format!("get pods -n {SYSTEM} --no-headers -o custom-columns={columns}");
+        let pods = self.kubectl(&list).await?;
+        let mut lines = Vec::new();
+        let warning = |log: &str| {
+            let is_warning = |line: &&str| {
+                ["WARN", "ERROR", "\"warn\""]
+                    .iter()
+                    .any(|it| line.contains(it))
+            };
+            let newest = log.lines().rev().find(is_warning).unwrap_or("no warning");
+            format!("  {newest:.300}")
+        };
+        for pod in pods.lines() {
+            let name = pod.split_whitespace().next().unwrap_or_default();
+            lines.push(format!("{pod:.300}"));
+            if name.contains("recommender") || name.contains("updater") {
+                let log = format!("logs -n {SYSTEM} {name} --tail=1000");
+                lines.push(warning(&self.kubectl(&log).await.unwrap_or_default()));
+            }
+        }
+        for program in ["supervisor", "etcd"] {
+            let file = self.sandbox.logs_dir().join(format!("{program}.log"));
+            lines.push(program.to_owned() + &warning(&fs::read_to_string(file)?));
+        }
+        Ok(lines.join("\n"))
     }
 
     /// Waits until these alerts do not fire.

@@ -2,22 +2,34 @@
 //! returns data meanwhile.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::future;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, ensure};
-use e2e::dashboards::queries;
+use e2e::dashboards::{Query, queries};
 use e2e::eventually;
-use tokio::try_join;
+use tokio::{select, try_join};
 
 use super::cluster::Cluster;
 use super::rules::rules;
 use super::{faults, program_faults, slow_readers};
+
+/// Texts of the queries that have returned data.
+type Seen = Mutex<BTreeSet<String>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_alert_fires_and_clears_and_every_panel_has_data() -> Result<()> {
     let cluster = Cluster::start().await?;
     program_faults::all_scraped(&cluster).await?;
     cluster.quiet().await?;
-    try_join!(cause_faults(&cluster), panels_have_data(&cluster))?;
+    let (queries, seen) = (queries("30s")?, Seen::default());
+    // Some data come with the last fault only, so the wait for them is limited from then on.
+    select! {
+        faults = cause_faults(&cluster) => faults?,
+        never = look_at_panels(&cluster, &queries, &seen) => match never {},
+    }
+    panels_have_data(&cluster, &queries, &seen).await?;
     cluster.quiet().await?;
 
     let names = cluster.prometheus.names().await?;
@@ -62,20 +74,29 @@ async fn writes_and_evictions(cluster: &Cluster) -> Result<()> {
     faults::of_evictions(cluster).await
 }
 
-/// Waits until each query of the dashboards has returned data.
-async fn panels_have_data(cluster: &Cluster) -> Result<()> {
-    let mut pending = queries("30s")?;
+/// Waits for the data of each panel as long as there are faults.
+async fn look_at_panels(cluster: &Cluster, queries: &[Query], seen: &Seen) -> Infallible {
+    while panels_have_data(cluster, queries, seen).await.is_err() {}
+    future::pending().await
+}
+
+/// Waits until each query of the dashboards has returned data once.
+async fn panels_have_data(cluster: &Cluster, queries: &[Query], seen: &Seen) -> Result<()> {
+    let is_seen = |query: &Query| {
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.contains(&query.text)
+    };
     eventually("all panels have data", async || {
         cluster.ask_metric("plimsoll_build_info").await?;
-        let mut left = Vec::new();
-        for query in pending.drain(..) {
+        for query in queries.iter().filter(|it| !is_seen(it)) {
             let text = query.text.replace(" or vector(0)", "");
-            if cluster.prometheus.count(&text).await? == 0 {
-                left.push(query);
+            if cluster.prometheus.count(&text).await? > 0 {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.insert(query.text.clone());
             }
         }
-        pending = left;
-        ensure!(pending.is_empty(), "no data: {pending:#?}");
+        let missing: Vec<&Query> = queries.iter().filter(|it| !is_seen(it)).collect();
+        ensure!(missing.is_empty(), "no data: {missing:#?}");
         Ok(())
     })
     .await

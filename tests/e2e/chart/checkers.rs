@@ -19,7 +19,7 @@ use super::SAME;
 const SKIPPED_KINDS: &str = "Certificate,Issuer,PodMonitor,PrometheusRule";
 
 /// Rules of kube-score that the chart breaks, with the reason.
-const EXCEPTIONS: [(&str, &str); 5] = [
+const EXCEPTIONS: [(&str, &str); 6] = [
     (
         "container-ephemeral-storage-request-and-limit",
         "no program writes to its file system; the extender's cache has a size limit",
@@ -37,6 +37,10 @@ const EXCEPTIONS: [(&str, &str); 5] = [
         "topology spread constraints prefer two nodes, and do not prevent scheduling",
     ),
     (
+        "deployment-replicas",
+        "the sessions of the dashboard are in its memory, so it has one replica",
+    ),
+    (
         "pod-networkpolicy",
         "networkPolicy.enabled, since a default cannot know where Prometheus is",
     ),
@@ -52,6 +56,12 @@ const OPTIONS: &[&[&str]] = &[
         "adapter.pod.hostNetwork=true",
     ],
     &["networkPolicy.enabled=true", "extender.enabled=true"],
+    &[
+        "dashboard.enabled=true",
+        "dashboard.host=a.example.com",
+        "dashboard.tlsSecret=tls",
+        "dashboard.publicNamespaces[0]=shop",
+    ],
     &["webhook.apiServerNetworks={10.0.0.0/24}"],
     &[
         "metrics.podMonitor.enabled=true",

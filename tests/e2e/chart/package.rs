@@ -5,9 +5,11 @@ use e2e::helm::Helm;
 use e2e::repository;
 
 /// Values that render every template.
-const EVERYTHING: [&str; 9] = [
+const EVERYTHING: [&str; 11] = [
     "mode=all",
     "extender.enabled=true",
+    "dashboard.enabled=true",
+    "dashboard.host=a.example.com",
     "recommender.shards=2",
     "recommender.sizingPolicies=true",
     "recommender.specificReplicas=true",

@@ -121,6 +121,7 @@ const CASES: &[Case] = &[
     ("updater.enabled", "false", &[]),
     ("webhook.enabled", "false", &[]),
     ("adapter.enabled", "false", &[]),
+    ("updater.replicas", "0", &[]),
     ("extender.enabled", "false", &[]),
     ("extender.config.load.interval", "5s", &[]),
     (
@@ -143,6 +144,14 @@ const CASES: &[Case] = &[
     ("extender.scheduler.image.tag", "v1.36.1", SCHEDULER),
     ("extender.scheduler.image.digest", DIGEST, SCHEDULER),
     ("extender.scheduler.image.pullPolicy", "Always", SCHEDULER),
+    (
+        "dashboard.enabled",
+        "true",
+        &["dashboard.host=a.example.com"],
+    ),
+    ("dashboard.host", "b.example.com", DASHBOARD),
+    ("dashboard.tlsSecret", "own", DASHBOARD),
+    ("dashboard.publicNamespaces[0]", "shop", DASHBOARD),
     ("metrics.podMonitor.enabled", "true", &[]),
     ("metrics.podMonitor.labels.team", "a", MONITOR),
     ("metrics.podMonitor.interval", "30s", MONITOR),
@@ -209,6 +218,8 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("updateStrategy.type", "Recreate"),
 ];
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+const DASHBOARD: &[&str] = &["dashboard.enabled=true", "dashboard.host=a.example.com"];
+
 const PROGRAMS: [&str; 5] = ["recommender", "updater", "webhook", "adapter", "extender"];
 
 /// Lines of an object or of a value that are shown.
@@ -225,6 +236,18 @@ fn cases() -> Vec<(String, &'static str, Vec<String>)> {
     let own = CASES
         .iter()
         .map(|(path, value, needs)| ((*path).to_owned(), *value, base(needs)));
+    // It has one replica, so no budget.
+    let is_of_dashboard = |path: &str| path != "replicas" && !path.starts_with("disruptionBudget");
+    let of_dashboard = OF_PROGRAMS
+        .iter()
+        .filter(move |(path, _)| is_of_dashboard(path));
+    let of_dashboard = of_dashboard.map(|(path, value)| {
+        let mut before = base(DASHBOARD);
+        if *path == "serviceAccount.create" {
+            before.push("dashboard.serviceAccount.name=other".to_owned());
+        }
+        (format!("dashboard.{path}"), *value, before)
+    });
     let of_programs = PROGRAMS.iter().flat_map(|program| {
         let values = OF_PROGRAMS.iter();
         values.map(move |(path, value)| {
@@ -235,7 +258,7 @@ fn cases() -> Vec<(String, &'static str, Vec<String>)> {
             (format!("{program}.{path}"), *value, before)
         })
     });
-    own.chain(of_programs).collect()
+    own.chain(of_programs).chain(of_dashboard).collect()
 }
 
 fn leaves(value: &Value, path: &str, found: &mut BTreeSet<String>) {

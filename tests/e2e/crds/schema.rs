@@ -12,9 +12,17 @@ use super::fixture::{
 #[tokio::test]
 async fn what_upstream_accepts_is_accepted_and_read_back_unchanged() -> Result<()> {
     let fixture = Fixture::new().await?;
-    let example = example("vpa.json")?;
+    let mut example = example("vpa.json")?;
+    let of_containers = &mut example["spec"]["resourcePolicy"];
+    // A policy of the pod stands alone.
+    let of_pod = of_containers["podPolicy"].take();
+    of_containers
+        .as_object_mut()
+        .context("the example has a policy")?
+        .remove("podPolicy");
     for spec in [
         example["spec"].clone(),
+        spec(json!({"resourcePolicy": {"podPolicy": of_pod}})),
         spec(json!({})),
         json!({"targetRef": {"kind": "Deployment", "name": "web"}}),
         spec(json!({"recommenders": [{"name": "not-running"}]})),
@@ -117,6 +125,8 @@ fn rejected() -> Value {
             policy, "memoryAggregationIntervalCount", "should be greater than or equal to 1"],
         [container_policy(json!({"startupBoost": {"cpu": {"type": "Factor"}}})),
             policy, "startupBoost.cpu", of_factor],
+        [spec(json!({"resourcePolicy": {"podPolicy": {}, "containerPolicies": [{"containerName": "app"}]}})),
+            "spec.resourcePolicy: Invalid value: podPolicy sizes the pod as a whole"],
         [cpu_boost(json!({"type": "Factor"})), boost, of_factor],
         [cpu_boost(json!({"type": "Quantity", "factor": 2, "quantity": "1"})), boost, of_factor],
         [cpu_boost(json!({"type": "Quantity"})), boost, of_quantity],

@@ -38,6 +38,10 @@ impl Applied {
         }
     }
 
+    pub(crate) fn memory_limit_mib(self) -> u64 {
+        self.memory_limit_mib
+    }
+
     fn read(cgroup: &Path) -> Result<Self> {
         if Path::new(ROOT).join("memory").exists() {
             let cpu = Path::new(ROOT).join("cpu").join(cgroup);

@@ -35,6 +35,8 @@ pub(crate) use or_skip;
 const VALUES: &[&str] = &[
     "mode=all",
     "extender.enabled=true",
+    "dashboard.enabled=true",
+    "dashboard.host=plimsoll.example.com",
     "global.logLevel=4",
     "recommender.pod.extraArgs[0]=--recommender-interval=2s",
     // So that targets follow from what programs use, not from the default minimum of 250 MiB.

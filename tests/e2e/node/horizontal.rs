@@ -48,10 +48,13 @@ async fn an_hpa_scales_by_measured_cpu_next_to_the_suite() -> Result<()> {
         "minReplicas": 1,
         "maxReplicas": 3,
         "metrics": cpu(),
-        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
     });
     cluster.make::<Hpa>("busy", spec).await?;
+    // By default it scales down in five minutes, so that a moment without CPU time does not cost the busy pod.
     cluster.all_available("busy", 3).await?;
+    let at_once = json!({"scaleDown": {"stabilizationWindowSeconds": 0}});
+    let change = json!({"spec": {"behavior": at_once}});
+    cluster.patch::<Hpa>("busy", change).await?;
     for pod in cluster.pods_of("busy").await? {
         cluster.set(&pod, "cpu-millicores=0").await?;
     }

@@ -21,3 +21,4 @@ mod sizes;
 mod throttling;
 mod upstream_vpa;
 mod waves;
+mod whole_pods;

@@ -126,7 +126,11 @@ async fn rolled_back(cluster: &Fixture, name: &str, query: Option<&str>) -> Resu
     all_have(cluster, name, Applied::of(100, 200, 50)).await?;
     eprintln!("{name}: put back after {:?}", began.elapsed());
     cluster.recommend(name, &amount(["150m", "60Mi"])).await?;
-    all_have(cluster, name, Applied::of(150, 300, 60)).await?;
+    let sized = all_have(cluster, name, Applied::of(150, 300, 60)).await;
+    if sized.is_err() {
+        eprintln!("{:#}", cluster.get::<Vpa>(name).await?);
+    }
+    sized?;
     eprintln!("{name}: sized after {:?}", began.elapsed());
     run_on(cluster, name, &before).await?;
     Ok(rollback.problem)
@@ -141,7 +145,7 @@ async fn requests_that_throttle_or_slow_pods_down_are_taken_back() -> Result<()>
         "{problem}"
     );
     eprintln!("{problem}");
-    let query = "avg by (pod) (avg_over_time(load_work_seconds[20s]))";
+    let query = "max by (pod) (quantile_over_time(0.5, load_work_seconds[20s]))";
     let problem = rolled_back(&cluster, "slow", Some(query)).await?;
     eprintln!("{problem}");
     ensure!(

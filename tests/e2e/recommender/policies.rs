@@ -8,6 +8,7 @@ mod obstacles;
 mod our_method;
 mod scoped;
 mod shards;
+mod waves;
 
 use anyhow::{Context as _, Result, ensure};
 use api::sizing_policy::SizingPolicy;

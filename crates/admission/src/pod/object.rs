@@ -2,11 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use model::WHOLE_POD;
 use serde::Deserialize;
 use sizing::{ContainerRole, WholeContainer, WholePod};
 
 use crate::patch::ContainerPath;
 use crate::review::{Requirements, Text};
+
+const NOTHING: &Requirements = &Requirements {
+    requests: None,
+    limits: None,
+    has_other_fields: false,
+};
 
 /// A pod that is being created.
 #[derive(Debug, Default, Deserialize)]
@@ -53,6 +60,14 @@ pub(crate) struct Spec<'a> {
     affinity: Option<Affinity<'a>>,
     /// The resources of the pod as a whole.
     pub(crate) resources: Option<Requirements>,
+    os: Option<Os<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Os<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,8 +127,9 @@ impl<'t> Pod<'t> {
         main.chain(init)
     }
 
-    /// All containers, of which these get a size.
+    /// All containers, of which these get a size, or the pod as a whole.
     pub(super) fn whole<'a>(&'a self, targets: &[TargetContainer<'_>]) -> WholePod<'a> {
+        let is_sized = targets.iter().any(|it| it.path == ContainerPath::Pod);
         // Both are in the same order.
         let mut targets = targets.iter().enumerate().peekable();
         let containers = self.containers();
@@ -127,7 +143,26 @@ impl<'t> Pod<'t> {
         WholePod {
             containers: containers.collect(),
             resources: self.spec.resources.as_ref().map(Requirements::written),
+            is_sized,
         }
+    }
+
+    /// The resources of the pod as a whole, with the requests that it gets by default.
+    pub(super) fn with_default_requests(&self) -> Requirements {
+        let written = self.spec.resources.as_ref().unwrap_or(NOTHING);
+        let mut all = written.clone();
+        if written.limits.is_some() {
+            all.requests = Some(self.whole(&[]).default_requests());
+        }
+        all
+    }
+
+    /// Whether the API server refuses resources of the pod as a whole.
+    pub(crate) fn is_windows(&self) -> bool {
+        self.spec
+            .os
+            .as_ref()
+            .is_some_and(|os| &*os.name == "windows")
     }
 
     pub(crate) fn has_container_statuses(&self) -> bool {
@@ -164,21 +199,28 @@ impl<'t> Pod<'t> {
 
 impl Container<'_> {
     pub(crate) fn resources(&self) -> &Requirements {
-        const NONE: &Requirements = &Requirements {
-            requests: None,
-            limits: None,
-            has_other_fields: false,
-        };
-        self.resources.as_ref().unwrap_or(NONE)
+        self.resources.as_ref().unwrap_or(NOTHING)
     }
 }
 
-/// A container that gets a recommended size.
+/// A container, or the pod as a whole, that gets a recommended size.
 pub(super) struct TargetContainer<'a> {
     pub(super) path: ContainerPath,
-    pub(super) container: &'a Container<'a>,
+    pub(super) name: &'a str,
+    /// The resources as written.
+    pub(super) written: &'a Requirements,
     /// The resources in effect.
     pub(super) effective: &'a Requirements,
+}
+
+/// A pod that is sized as a whole. `effective` are its resources with the requests that it gets by default.
+pub(super) fn whole_pod<'a>(pod: &'a Pod<'_>, effective: &'a Requirements) -> TargetContainer<'a> {
+    TargetContainer {
+        path: ContainerPath::Pod,
+        name: WHOLE_POD,
+        written: pod.spec.resources.as_ref().unwrap_or(NOTHING),
+        effective,
+    }
 }
 
 /// The containers of a pod, then its native sidecars if these are sized.
@@ -195,7 +237,8 @@ pub(super) fn target_containers<'a>(
     containers
         .map(|(_, path, container)| TargetContainer {
             path,
-            container,
+            name: &container.name,
+            written: container.resources(),
             effective: pod.effective(container),
         })
         .collect()

@@ -77,6 +77,7 @@ pub(crate) struct UpdatePolicy {
 #[serde(rename_all = "camelCase", default)]
 struct ResourcePolicy {
     container_policies: Option<Vec<Policy>>,
+    pod_policy: Option<Policy>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -115,6 +116,10 @@ impl Spec {
         self.resource_policy
             .iter()
             .flat_map(|policy| policy.container_policies.iter().flatten())
+    }
+
+    pub(crate) fn pod_policy(&self) -> Option<&Policy> {
+        self.resource_policy.as_ref()?.pod_policy.as_ref()
     }
 }
 

@@ -13,9 +13,6 @@ const BOOST_KINDS: [&str; 2] = ["Factor", "Quantity"];
 pub(super) fn validate(policy: &Policy, path: &str, accepted: &Accepted, verdict: &mut Verdict) {
     let field = |name: &str| format!("{path}.{name}");
     let errors = &mut verdict.errors;
-    if policy.container_name.as_ref().is_none_or(String::is_empty) {
-        errors.push(FieldError::required(field("containerName"), ""));
-    }
     let (mode, modes) = (policy.mode.as_deref(), ["Auto", "Off"]);
     if let Some(mode) = mode.filter(|mode| !modes.contains(mode)) {
         errors.push(FieldError::unsupported(field("mode"), mode, &modes));

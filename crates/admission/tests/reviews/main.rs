@@ -3,9 +3,11 @@
 mod dispatch;
 mod fixture;
 mod hostile;
+mod karpenter;
 mod limit_modes;
 mod node_groups;
 mod recorded;
 mod refused_boosts;
 mod selection;
 mod validation;
+mod whole_pods;

@@ -88,6 +88,16 @@ fn invalid_values_are_refused() {
 }
 
 #[test]
+fn a_policy_of_the_pod_is_validated() {
+    let with = |pod_policy: Value| json!({"resourcePolicy": {"podPolicy": pod_policy}});
+    let whole = with(json!({"mode": "Auto", "minAllowed": {"cpu": "1"}}));
+    check_admitted(&whole, None, ALL, &json!([]));
+    let unknown = with(json!({"mode": "On"}));
+    let supported = "spec.resourcePolicy.podPolicy.mode: Unsupported value: \"On\": supported values: \"Auto\", \"Off\"";
+    check_refused(&unknown, None, ALL, supported);
+}
+
+#[test]
 fn gated_fields_are_forbidden_without_their_gate() {
     for (spec, reasons) in cases(include_str!("golden/forbidden.json")) {
         check_refused(&spec, None, Gates::default(), &reasons);

@@ -4,7 +4,7 @@
 //! `GetContainerControlledValues`) and `pkg/recommender/input/cluster_feeder.go` (selection by
 //! recommender name).
 
-use model::{Allowed, ControlledValues, ResourceName};
+use model::{Allowed, ControlledValues, ResourceName, WHOLE_POD};
 
 use super::{
     ALL_CONTAINERS, ContainerControlledValues, ContainerResourcePolicy, ContainerScalingMode,
@@ -74,18 +74,26 @@ impl VerticalPodAutoscalerSpec {
         self.startup_boost.is_some() || policies.any(|policy| policy.startup_boost.is_some())
     }
 
-    /// Whether the policy of a container has the mode Off.
-    pub fn is_off(&self, container: &str) -> bool {
-        let policy = self.container_policy(container);
-        policy.is_some_and(|policy| policy.effective_mode() == ContainerScalingMode::Off)
+    /// Whether `spec.resources` of the pods is sized, in place of the containers.
+    pub fn sizes_whole_pods(&self) -> bool {
+        let policy = self.container_policy(WHOLE_POD);
+        policy.is_some_and(|policy| policy.mode == Some(ContainerScalingMode::Auto))
     }
 
-    /// Whether a resource of a container is sized: the policy of the container controls it, and its
-    /// mode is not Off.
+    /// Whether a container is not sized: its policy has the mode Off, or the pod is sized as a whole. The
+    /// pod ([`WHOLE_POD`]) is not without a policy of its own.
+    pub fn is_off(&self, container: &str) -> bool {
+        let is_off =
+            |policy: &ContainerResourcePolicy| policy.effective_mode() == ContainerScalingMode::Off;
+        self.sizes_whole_pods() != (container == WHOLE_POD)
+            || self.container_policy(container).is_some_and(is_off)
+    }
+
+    /// Whether a resource of a container is sized: the policy of the container controls it, and it is
+    /// not off.
     pub fn sizes(&self, container: &str, resource: &ResourceName) -> bool {
-        self.container_policy(container).is_none_or(|policy| {
-            policy.effective_mode() == ContainerScalingMode::Auto && policy.controls(resource)
-        })
+        let policy = self.container_policy(container);
+        !self.is_off(container) && policy.is_none_or(|policy| policy.controls(resource))
     }
 
     /// Range and resources allowed by the policy of a container.
@@ -114,8 +122,12 @@ impl VerticalPodAutoscalerSpec {
 }
 
 impl PodResourcePolicy {
-    /// Policy of a container: the first one with its name, else the last one named `*`.
+    /// Policy of a container: the first one with its name, else the last one named `*`; of [`WHOLE_POD`]
+    /// the policy of the pod.
     pub fn of(&self, container: &str) -> Option<&ContainerResourcePolicy> {
+        if container == WHOLE_POD {
+            return self.pod_policy.as_ref();
+        }
         let named = self
             .container_policies
             .iter()
@@ -200,7 +212,7 @@ mod tests {
             (&all[..], "other", Some(3)),
             (&all[..1], "app", Some(1)),
             (&all[1..2], "other", None),
-            (&all[..], "", Some(3)),
+            (&all[..], "", None),
             (&[], "app", None),
         ] {
             let spec = spec(&json!({"resourcePolicy": {"containerPolicies": policies}}));

@@ -2,21 +2,43 @@
 //! additional CPU while a container starts, and rules for applying recommendations.
 
 use model::{Quantity, ResourceList, ResourceName};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
 
 use crate::schema;
 
 /// `containerName` of the default policy of containers without one of their own.
 pub const ALL_CONTAINERS: &str = "*";
 
+/// The fields of `podPolicy`, as in upstream's enhancement proposal 7571.
+const POD_POLICY_FIELDS: [&str; 7] = [
+    "mode",
+    "minAllowed",
+    "maxAllowed",
+    "controlledResources",
+    "controlledValues",
+    "oomBumpUpRatio",
+    "oomMinBumpUp",
+];
+
 /// Constraints on recommendations.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.podPolicy) || !has(self.containerPolicies)",
+    "message": "podPolicy sizes the pod as a whole, so there can be no containerPolicies beside it",
+}]))]
 pub struct PodResourcePolicy {
     /// One policy per container, and one named * for the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub container_policies: Vec<ContainerResourcePolicy>,
+
+    /// Sizing of the pod as a whole (spec.resources), in place of its containers. Absent, or with a
+    /// mode other than Auto, the containers are sized. Excludes containerPolicies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "pod_policy")]
+    pub pod_policy: Option<ContainerResourcePolicy>,
 }
 
 /// Sizing of one container.
@@ -214,6 +236,23 @@ pub enum EvictionChangeRequirement {
     TargetHigherThanRequests,
     /// The target is lower than the request.
     TargetLowerThanRequests,
+}
+
+/// `podPolicy`: the policy of a container without what only containers have.
+fn pod_policy(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = ContainerResourcePolicy::json_schema(generator);
+    if let Some(properties) = schema
+        .get_mut("properties")
+        .and_then(|it| it.as_object_mut())
+    {
+        properties.retain(|name, _| POD_POLICY_FIELDS.contains(&&**name));
+        properties["mode"] = json!({
+            "description": "Whether spec.resources of the pods is sized, in place of the containers. Absent means Off.",
+            "type": "string",
+            "enum": ["Auto", "Off"],
+        });
+    }
+    schema
 }
 
 /// The empty string means no mode; Go clients write it so.

@@ -182,11 +182,14 @@ impl PolicyTerm {
         if self.is_idle {
             return Some(Plan::default());
         }
+        let is_failing = |key: &ObjectKey| self.attempts.problem(key).is_some();
         let input = is_current(&view).then(|| PlanInput {
             policies: &all,
             namespaces: &policies.namespaces,
             view: &view,
             recommender: &self.controller.inputs.recommender,
+            now: Timestamp::now(),
+            is_failing: &is_failing,
         })?;
         let plan = block_in_place(|| plan(&input)).inspect_err(|error| {
             tracing::error!(%error, "cannot plan the objects of sizing policies");

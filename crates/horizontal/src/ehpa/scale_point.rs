@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use api::ehpa::{MetricSpec, MetricTarget, ScalePoint, TargetKind};
 use api::vpa::{EffectiveUpdateMode, HpaMode};
-use model::{Quantity, ResourceName};
+use model::{Quantity, ResourceName, WHOLE_POD};
 use view::{View, Vpa};
 
 use super::reasons::SCALE_POINT_UNKNOWN;
@@ -124,9 +124,9 @@ fn is_asked_for(observed: &Observed, resource: &ResourceName, container: Option<
         (Some(container), _) => vpa.object.spec.sizes(container, resource),
         (None, []) => true,
         (None, pods) => pods.iter().any(|pod| {
-            let containers = pod.containers.iter().map(|container| &container.name);
-            let sidecars = pod.sidecars.iter().map(|sidecar| &sidecar.name);
-            let mut names = containers.chain(sidecars);
+            let containers = pod.containers.iter().map(|container| &*container.name);
+            let sidecars = pod.sidecars.iter().map(|sidecar| &*sidecar.name);
+            let mut names = containers.chain(sidecars).chain([WHOLE_POD]);
             names.any(|name| vpa.object.spec.sizes(name, resource))
         }),
     };

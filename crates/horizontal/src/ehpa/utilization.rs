@@ -47,7 +47,8 @@ fn requests(pod: &Pod) -> Requests {
         name: name.clone(),
         requests: list(requests),
     });
-    let of_pod = pod.requests.as_deref().copied();
+    let of_pod = pod.resources.as_deref().map(|all| all.requests);
+    let of_pod = of_pod.filter(|requests| *requests != Resources::default());
     Requests {
         pod: of_pod.map(list).unwrap_or_default(),
         containers: all.collect(),
@@ -65,7 +66,7 @@ fn list(requests: Resources) -> ResourceList {
 #[cfg(test)]
 mod tests {
     use model::{Cpu, Memory};
-    use view::Sidecar;
+    use view::{Requirements, Sidecar};
 
     use super::*;
     use crate::ehpa::tests::fixture::pod;
@@ -101,18 +102,23 @@ mod tests {
         meshed.sidecars = vec![Sidecar {
             name: "mesh".to_owned(),
             requests: cpu(100),
+            limits: Resources::default(),
             status: None,
         }];
         check(&[&meshed], None, Ok("175m"));
         check(&[&meshed, &plain], None, Ok("150m"));
         check(&[&meshed], Some("mesh"), Ok("50m"));
 
+        let pod_level = |requests: Resources| {
+            let limits = Resources::default();
+            Some(Box::new(Requirements { requests, limits }))
+        };
         let mut whole = meshed.clone();
-        whole.requests = Some(Box::new(cpu(1000)));
+        whole.resources = pod_level(cpu(1000));
         check(&[&whole], None, Ok("500m"));
         check(&[&whole], Some("mesh"), Ok("50m"));
         let memory = Some(Memory::from_bytes(1));
-        whole.requests = Some(Box::new(Resources { cpu: None, memory }));
+        whole.resources = pod_level(Resources { cpu: None, memory });
         let missing = Err("missing pod-level request for cpu in Pod meshed");
         check(&[&whole], None, missing);
 

@@ -20,6 +20,9 @@ const KINDS: [&str; 3] = [
     "ClusterSizingPolicy",
 ];
 
+/// The minor version of Kubernetes 1 from which on pods have resources as a whole. Older ones drop them.
+const FIRST_WITH_WHOLE_PODS: u32 = 34;
+
 /// Sentences about objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ObjectFacts {
@@ -27,6 +30,8 @@ pub(crate) struct ObjectFacts {
     pub(crate) unit_slips: Vec<String>,
     /// Conditions that say that the history is missing.
     pub(crate) missing_history: Vec<String>,
+    /// Objects that size pods as a whole.
+    pub(crate) whole_pods: Vec<String>,
 }
 
 /// Reads the objects of the installed definitions.
@@ -55,6 +60,9 @@ pub(super) async fn read(
             facts.unit_slips.extend(slips_of.map(sentence));
             let missing = missing_history(&object).into_iter();
             facts.missing_history.extend(missing.map(sentence));
+            if object.data["spec"]["resourcePolicy"]["podPolicy"]["mode"] == "Auto" {
+                facts.whole_pods.push(name.clone());
+            }
         };
         let api = cluster.dynamic(&resource, None);
         let read = each(&api, &ListParams::default(), visit).await;
@@ -83,6 +91,16 @@ pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
     let title = "VPA objects have their history";
     let hint = "Wait, or mend what the condition FetchingHistory names (docs/history.md)";
     findings.add("history", title, judged(|it| &it.missing_history, hint));
+    let minor = facts.version.minor.trim_end_matches('+').parse();
+    let has_whole_pods = minor.is_ok_and(|minor: u32| minor >= FIRST_WITH_WHOLE_PODS);
+    let title = "Kubernetes has the resources of whole pods that objects size";
+    let hint = "Update Kubernetes to 1.34, or size the containers (containerPolicies)";
+    let whole_pods = if has_whole_pods {
+        Ok(String::new())
+    } else {
+        judged(|it| &it.whole_pods, hint)
+    };
+    findings.add("whole-pods", title, whole_pods);
 }
 
 /// The condition of a VPA object whose history could not be fetched yet.

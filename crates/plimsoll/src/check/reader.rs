@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::vpa::MODE_BEFORE_REVERT;
 use futures::future::join_all;
 use http::Request;
 use jiff::Timestamp;
@@ -17,7 +18,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::version::Info;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::ResourceExt as _;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, PartialObjectMeta, PostParams};
 use kube::client::Body;
 use serde_json::Value;
 use serving::certificates::ServedChain;
@@ -114,11 +115,22 @@ async fn all<K: Kind>(cluster: &Cluster) -> Read<Vec<K>> {
     found.map_err(unread(&K::plural(&())))
 }
 
-pub(crate) async fn count<K: Kind>(cluster: &Cluster) -> Read<usize> {
-    let mut count = 0;
-    let read = each_metadata(&cluster.all::<K>(), |_| count += 1).await;
+async fn count<K: Kind>(cluster: &Cluster) -> Read<usize> {
+    count_reverted::<K>(cluster).await.map(|[all, _]| all)
+}
+
+/// The numbers of objects, and of those that `plimsoll revert` switched off.
+pub(crate) async fn count_reverted<K: Kind>(cluster: &Cluster) -> Read<[usize; 2]> {
+    let mut counts = [0; 2];
+    let count = |object: PartialObjectMeta<K>| {
+        let mut annotations = object.metadata.annotations.iter().flatten();
+        let is_reverted = annotations.any(|(key, _)| key == MODE_BEFORE_REVERT);
+        counts[0] += 1;
+        counts[1] += usize::from(is_reverted);
+    };
+    let read = each_metadata(&cluster.all::<K>(), count).await;
     read.map_err(unread(&K::plural(&())))?;
-    Ok(count)
+    Ok(counts)
 }
 
 async fn measured_nodes(cluster: &Cluster) -> Read<usize> {

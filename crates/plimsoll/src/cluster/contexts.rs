@@ -1,13 +1,13 @@
 //! Several clusters at once: contexts of a kubeconfig, read at the same time.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use kube::config::Kubeconfig;
+use rayon::ThreadPoolBuilder;
+use rayon::iter::Either;
+use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::ClusterArgs;
@@ -59,38 +59,25 @@ impl ContextArgs {
         if !self.are_set() {
             return Ok(Answers::one(read(cluster)?));
         }
-        let mut answers = Answers {
-            are_named: true,
-            found: Vec::new(),
-            failed: Vec::new(),
-        };
         let names = self.names(&cluster.kubeconfig()?)?;
-        let results: Vec<OnceLock<_>> = names.iter().map(|_| OnceLock::new()).collect();
-        let next = AtomicUsize::new(0);
-        let reader = || {
-            let next = || next.fetch_add(1, Ordering::Relaxed);
-            while let Some((name, result)) = names.iter().zip(&results).nth(next()) {
-                result.get_or_init(|| {
-                    read(&ClusterArgs {
-                        context: Some(name.clone()),
-                        ..cluster.clone()
-                    })
-                });
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 0..MAX_READERS.min(names.len()) {
-                scope.spawn(reader);
-            }
+        let readers = ThreadPoolBuilder::new().num_threads(MAX_READERS).build()?;
+        let (found, failed) = readers.install(|| {
+            names.into_par_iter().partition_map(|name| {
+                let context = Some(name.clone());
+                match read(&ClusterArgs {
+                    context,
+                    ..cluster.clone()
+                }) {
+                    Ok(result) => Either::Left((name, result)),
+                    Err(error) => Either::Right((name, error)),
+                }
+            })
         });
-        for (name, result) in names.into_iter().zip(results) {
-            match result.into_inner() {
-                Some(Ok(result)) => answers.found.push((name, result)),
-                Some(Err(error)) => answers.failed.push((name, error)),
-                None => {}
-            }
-        }
-        Ok(answers)
+        Ok(Answers {
+            are_named: true,
+            found,
+            failed,
+        })
     }
 
     /// Contexts of different clusters. Unknown ones remain, so that the others are read.
@@ -179,6 +166,8 @@ pub(crate) fn worst(failed: Vec<(String, anyhow::Error)>) -> anyhow::Result<()> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::json::tests::parse;
 

@@ -1,20 +1,22 @@
 //! VPA objects with requested, recommended and used amounts of their containers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use api::vpa::{APPLIED, VerticalPodAutoscaler};
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
+use maud::{Markup, html};
 use replay::Resource;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::pages::FleetQuery;
+use super::pages::ListQuery;
 use crate::cluster::Cluster;
 use crate::json::{items, text, texts};
-use crate::output::{Document, Row, Table, escape};
+use crate::output::{Document, Table};
 use crate::prices::Prices;
-use crate::severity::{Change, Severity};
+use crate::scan::{Scan, ScannedContainer, ScannedResource};
+use crate::severity::Change;
 use crate::usage::{ContainerId, ContainerUsage, Inventory, Resources, amount, amount_of};
 
 const PAGE: u32 = 200;
@@ -31,28 +33,24 @@ pub(super) struct Fleet {
 }
 
 /// A container of a VPA object.
+#[derive(Serialize)]
 struct Line {
-    namespace: String,
-    vpa: String,
+    /// Namespace and name of the VPA object.
+    object: String,
     mode: String,
-    container: String,
-    pods: usize,
-    /// CPU and memory.
-    amounts: [Amounts; 2],
+    #[serde(flatten)]
+    container: ScannedContainer,
     applied: String,
-}
-
-/// Amounts of a resource in millicores or MiB.
-#[derive(Clone, Copy, Default)]
-struct Amounts {
-    change: Change,
-    used: Option<f64>,
+    finding: String,
 }
 
 /// Reads a page: the VPA objects, and the pods of their namespaces.
-pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> anyhow::Result<Fleet> {
-    let namespace = Some(query.namespace.as_str()).filter(|name| !name.is_empty());
-    let api = cluster.untyped::<VerticalPodAutoscaler>(namespace);
+pub(super) async fn read(
+    cluster: &Cluster,
+    query: &ListQuery,
+    prices: &Prices,
+) -> anyhow::Result<Fleet> {
+    let api = cluster.untyped::<VerticalPodAutoscaler>(query.namespace());
     let mut params = ListParams::default().limit(PAGE);
     if !query.after.is_empty() {
         params = params.continue_token(&query.after);
@@ -80,7 +78,7 @@ pub(super) async fn read(cluster: &Cluster, query: &FleetQuery) -> anyhow::Resul
         }
     }
     let lines = page.items.iter();
-    let lines = lines.flat_map(|vpa| lines_of(vpa, &inventory, &used));
+    let lines = lines.flat_map(|vpa| lines_of(vpa, &inventory, &used, prices));
     Ok(Fleet {
         lines: lines.collect(),
         next: page.metadata.continue_.unwrap_or_default(),
@@ -116,7 +114,7 @@ async fn add_usage(
     Ok(())
 }
 
-fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line> {
+fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used, prices: &Prices) -> Vec<Line> {
     let namespace = vpa.namespace().unwrap_or_default();
     let [kind, name] = texts(&vpa.data["spec"]["targetRef"], ["kind", "name"]);
     let target = format!("{}/{name}", kind.to_lowercase());
@@ -129,24 +127,28 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used) -> Vec<Line
         .collect();
     let line = |container: &str, recommended: &Value| {
         let requests = requests.get(container).copied().unwrap_or_default();
-        let used = used.get(&ContainerId::new(&*namespace, &*target, container));
-        let amounts = |(resource, name): (Resource, &str)| {
+        let id = ContainerId::new(&*namespace, &*target, container);
+        let resources = RESOURCES.map(|(resource, name)| {
             let recommended = recommended["target"][name].as_str();
             let change = Change {
                 present: amount_of(requests, resource),
                 recommended: recommended.and_then(|text| amount(text, resource)),
             };
+            let used = used.get(&id);
             let used = used.map(|used| used[usize::from(resource == Resource::Memory)]);
-            Amounts { change, used }
-        };
+            ScannedResource::new(resource, change, used)
+        });
+        let container = ScannedContainer::new(id, (pods, pods as f64), resources, prices);
         Line {
-            namespace: namespace.clone(),
-            vpa: vpa.name_any(),
+            object: format!("{namespace}/{}", vpa.name_any()),
             mode: mode.unwrap_or("Recreate").to_owned(),
-            container: container.to_owned(),
-            pods,
-            amounts: RESOURCES.map(amounts),
             applied: applied(vpa),
+            finding: if recommended.is_null() {
+                "no recommendation".to_owned()
+            } else {
+                container.finding()
+            },
+            container,
         }
     };
     let recommended = items(&vpa.data["status"]["recommendation"]["containerRecommendations"]);
@@ -167,113 +169,42 @@ fn applied(vpa: &DynamicObject) -> String {
 
 impl Fleet {
     pub(super) fn document(&self, prices: &Prices) -> Document {
-        let mut sums = [[0.0; 2]; 2];
-        let mut saved = 0.0;
-        let rows = self.lines.iter().map(|line| {
-            for (sums, amounts) in sums.iter_mut().zip(line.amounts) {
-                for (sum, amount) in sums.iter_mut().zip(amounts.change.amounts()) {
-                    *sum += line.pods as f64 * amount;
-                }
-            }
-            saved += line.savings(prices);
-            line.row(prices)
-        });
-        let rows: Vec<Row> = rows.collect();
-        let [cpu, memory] = sums;
-        let row = |name: &str, sums: [f64; 2], unit: f64| {
-            let [requested, recommended] = sums.map(|sum| format!("{:.2}", sum / unit));
-            Row::plain([name.to_owned(), requested, recommended])
-        };
-        let totals = Table::new(
-            "All pods of this page",
-            "resource| requested| recommended",
-            [
-                row("CPU in cores", cpu, 1000.0),
-                row("memory in GiB", memory, 1024.0),
-            ],
+        let mut table = Table::of(
+            "VPA objects",
+            "object|mode|container| CPU=cpu/request| recommended=cpu/recommended\
+             | used=cpu/highestUsage| memory=memory/request| recommended=memory/recommended\
+             | used=memory/highestUsage| savings=savingsPerMonth:2|applied|finding",
+            &self.lines,
         );
+        for (row, line) in table.rows.iter_mut().zip(&self.lines) {
+            row.severity = Some(line.container.severity);
+            row.link = Some(format!("vpa/{}", line.object));
+        }
+        let containers = self.lines.iter().map(|line| line.container.clone());
+        let totals = Scan::new(containers.collect(), &[], prices).totals();
         let mut notes = self.notes.clone();
         notes.push(format!(
-            "Usage is that of the highest pod. With the recommended requests, these pods cost \
-             {saved:.2} {} less per month.",
-            prices.currency
+            "Usage is that of the highest pod. {}",
+            prices.note()
         ));
         Document {
             title: "Vertical".to_owned(),
-            tables: vec![
-                totals,
-                Table::new(
-                    "VPA objects",
-                    "object|mode|container| CPU requested, recommended| used\
-                     | memory requested, recommended| used| savings|applied|finding",
-                    rows,
-                ),
-            ],
+            tables: vec![totals, table],
             notes,
             data: Value::Null,
         }
     }
 
-    /// The filter by namespace and the link to the next page.
-    pub(super) fn navigation(&self, query: &FleetQuery) -> String {
-        let namespace = escape(&query.namespace);
-        let mut html = format!(
-            "<form><label>Namespace <input name=\"namespace\" \
-             value=\"{namespace}\"></label> <button>Show</button></form>\n"
-        );
-        if !self.next.is_empty() {
-            let next = escape(&self.next);
-            let _ = writeln!(
-                html,
-                "<form><input type=\"hidden\" name=\"namespace\" \
-                 value=\"{namespace}\"><input type=\"hidden\" name=\"after\" value=\"{next}\">\
-                 <button>Next objects</button></form>"
-            );
-        }
-        html
-    }
-}
-
-impl Line {
-    fn savings(&self, prices: &Prices) -> f64 {
-        let changes = self.amounts.map(|amounts| amounts.change);
-        let [cpu, memory] = changes.map(|it| it.present.map_or(0.0, |_| it.saved()));
-        self.pods as f64 * prices.month(cpu, memory)
-    }
-
-    fn row(&self, prices: &Prices) -> Row {
-        let text = |amount: Option<f64>, unit: &str| {
-            amount.map_or_else(|| "-".to_owned(), |amount| format!("{amount:.0}{unit}"))
-        };
-        let change = |change: Change, unit: &str| {
-            let [present, recommended] = [change.present, change.recommended];
-            format!("{} → {}", text(present, unit), text(recommended, unit))
-        };
-        let [cpu, memory] = self.amounts;
-        let judged = [(cpu, false, "CPU"), (memory, true, "memory")]
-            .into_iter()
-            .filter(|(amounts, _, _)| amounts.change.recommended.is_some())
-            .map(|(amounts, is_memory, name)| {
-                let (severity, reason) = amounts.change.judge(is_memory);
-                (severity, format!("{name}: {reason}"))
-            })
-            .max_by_key(|(severity, _)| *severity);
-        let (severity, finding) = judged.unwrap_or((Severity::Ok, "no recommendation".to_owned()));
-        Row {
-            cells: vec![
-                format!("{}/{}", self.namespace, self.vpa),
-                self.mode.clone(),
-                self.container.clone(),
-                change(cpu.change, "m"),
-                text(cpu.used, "m"),
-                change(memory.change, "Mi"),
-                text(memory.used, "Mi"),
-                format!("{:.2}", self.savings(prices)),
-                self.applied.clone(),
-                finding,
-            ],
-            severity: Some(severity),
-            link: Some(format!("vpa/{}/{}", self.namespace, self.vpa)),
+    /// The button of the next page.
+    pub(super) fn next_page(&self, query: &ListQuery) -> Markup {
+        html! {
+            @if !self.next.is_empty() {
+                form {
+                    input type="hidden" name="namespace" value=(query.namespace);
+                    input type="hidden" name="after" value=(self.next);
+                    button { "Next objects" }
+                }
+            }
         }
     }
 }
@@ -302,7 +233,7 @@ mod tests {
         let id = ContainerId::new("shop", "deployment/web", "app");
         let used = Used::from([(id, [120.0, 64.0])]);
         Fleet {
-            lines: lines_of(vpa, &Inventory::default(), &used),
+            lines: lines_of(vpa, &Inventory::default(), &used, &Prices::default()),
             next: "\"><b>".to_owned(),
             notes: Vec::new(),
         }
@@ -315,26 +246,26 @@ mod tests {
         let document = fleet(&vpa("web", &target)).document(&Prices::default());
         let row = &document.tables[1].rows[0];
         assert_eq!(row.link.as_deref(), Some("vpa/shop/web"));
-        let expected = "- → 250m|120m|- → 100Mi|64Mi|0.00|DisruptionBudget";
-        assert_eq!(row.cells[3..9].join("|"), expected);
+        let expected = "-|250m|120m|-|100Mi|64Mi|0.00|DisruptionBudget|cpu: no request";
+        assert_eq!(row.cells[3..].join("|"), expected);
     }
 
     #[test]
     fn an_object_without_a_recommendation_has_a_row() {
         let document = fleet(&vpa("web", &Value::Null)).document(&Prices::default());
         let row = &document.tables[1].rows[0];
-        assert_eq!(row.cells[9], "no recommendation");
+        assert_eq!(row.cells[11], "no recommendation");
     }
 
     #[test]
     fn hostile_texts_are_text() {
         let fleet = fleet(&vpa("web", &Value::Null));
         let document = fleet.document(&Prices::default());
-        let query = FleetQuery {
+        let query = ListQuery {
             namespace: "\"><script>".to_owned(),
             after: String::new(),
         };
-        let page = crate::output::page(&document, "", &fleet.navigation(&query));
+        let page = crate::output::page("", &document.html(), &fleet.next_page(&query));
         assert!(
             !page.contains("<script>") && !page.contains("<b>"),
             "{page}"

@@ -1,24 +1,25 @@
 //! EHPAs and HPAs with their replicas and metrics.
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler;
-use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricStatus};
-use kube::ResourceExt as _;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::api::{DynamicObject, ListParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::explain::metric_field;
+use crate::explain::hpa_metrics;
+use crate::installation::ObjectName;
 use crate::json::{items, text, texts};
-use crate::output::{Document, Row, Table, or_absent};
+use crate::output::{Document, Table};
 
 const MAX_OBJECTS: u32 = 500;
 
-/// Reads both kinds. Without EHPAs, a note says why.
-pub(super) async fn read(cluster: &Cluster) -> anyhow::Result<Document> {
+/// Reads both kinds, in all namespaces without one. Without EHPAs, a note says why.
+pub(super) async fn read(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<Document> {
     let params = ListParams::default().limit(MAX_OBJECTS);
-    let hpas = cluster.all::<HorizontalPodAutoscaler>().list(&params).await;
+    let hpas = cluster.untyped::<HorizontalPodAutoscaler>(namespace);
+    let hpas = hpas.list(&params).await;
     let hpas = hpas.map_err(cluster.failed("HPAs"))?;
-    let ehpas = cluster.untyped::<EffectiveHorizontalPodAutoscaler>(None);
+    let ehpas = cluster.untyped::<EffectiveHorizontalPodAutoscaler>(namespace);
     let mut notes = Vec::new();
     let (ehpas, more) = match ehpas.list(&params).await {
         Ok(list) => (list.items, list.metadata.continue_),
@@ -36,86 +37,52 @@ pub(super) async fn read(cluster: &Cluster) -> anyhow::Result<Document> {
     }
     Ok(Document {
         title: "Horizontal".to_owned(),
-        tables: vec![
-            Table::new(
-                "EHPAs",
-                "object|target|strategy| current| desired|conditions that are not true",
-                ehpas.iter().map(ehpa_row),
-            ),
-            Table::new(
-                "HPAs",
-                "object|target| min| max| current| desired|metrics|conditions that are not true",
-                hpas.items.iter().map(hpa_row),
-            ),
-        ],
+        tables: tables(&ehpas, &hpas.items),
         notes,
         data: Value::Null,
     })
 }
 
-fn ehpa_row(ehpa: &DynamicObject) -> Row {
-    let namespace = ehpa.namespace().unwrap_or_default();
-    let (spec, status) = (&ehpa.data["spec"], &ehpa.data["status"]);
-    let [kind, name] = texts(&spec["scaleTargetRef"], ["kind", "name"]);
-    let cells = [
-        format!("{namespace}/{}", ehpa.name_any()),
-        format!("{}/{name}", kind.to_lowercase()),
-        or_absent(spec["scaleStrategy"].as_str()),
-        or_absent(status["currentReplicas"].as_i64()),
-        or_absent(status["expectReplicas"].as_i64()),
-        failed(&status["conditions"]),
-    ];
-    Row {
-        link: Some(format!("ehpa/{namespace}/{}", ehpa.name_any())),
-        ..Row::plain(cells)
+fn tables(ehpas: &[DynamicObject], hpas: &[DynamicObject]) -> Vec<Table> {
+    let ehpas: Vec<Value> = ehpas.iter().map(line).collect();
+    let mut linked = Table::of(
+        "EHPAs",
+        "object|target|strategy=spec/scaleStrategy| current=status/currentReplicas\
+         | desired=status/expectReplicas|conditions that are not true=failed",
+        &ehpas,
+    );
+    for (row, ehpa) in linked.rows.iter_mut().zip(&ehpas) {
+        row.link = Some(format!("ehpa/{}", text(&ehpa["object"])));
     }
+    let others = Table::of(
+        "HPAs",
+        "object|target| min=spec/minReplicas| max=spec/maxReplicas| current=status/currentReplicas\
+         | desired=status/desiredReplicas|metrics|conditions that are not true=failed",
+        hpas.iter().map(line).collect::<Vec<_>>(),
+    );
+    vec![linked, others]
 }
 
-fn hpa_row(hpa: &HorizontalPodAutoscaler) -> Row {
-    let spec = &hpa.spec;
-    let target = &spec.scale_target_ref;
-    let status = hpa.status.clone().unwrap_or_default();
-    let current = status.current_metrics.unwrap_or_default();
-    let metrics = spec.metrics.iter().flatten().enumerate();
-    let metrics = metrics.map(|(index, metric)| metric_text(metric, current.get(index)));
-    let conditions = serde_json::to_value(status.conditions).unwrap_or_default();
-    Row::plain([
-        format!("{}/{}", hpa.namespace().unwrap_or_default(), hpa.name_any()),
-        format!("{}/{}", target.kind.to_lowercase(), target.name),
-        or_absent(spec.min_replicas),
-        spec.max_replicas.to_string(),
-        or_absent(status.current_replicas),
-        status.desired_replicas.to_string(),
-        metrics.collect::<Vec<_>>().join(", "),
-        failed(&conditions),
-    ])
-}
-
-/// The conditions that are not true. `ScalingLimited` is no fault.
-fn failed(conditions: &Value) -> String {
-    let failed = items(conditions)
+/// An autoscaler as JSON, with names, metrics and the conditions that are not true.
+fn line(object: &DynamicObject) -> Value {
+    let mut line = object.data.clone();
+    let [kind, name] = texts(&line["spec"]["scaleTargetRef"], ["kind", "name"]);
+    let target = format!("{}/{name}", kind.to_lowercase());
+    // `ScalingLimited` is no fault.
+    let failed = items(&line["status"]["conditions"])
         .filter(|it| it["status"] == "False" && it["type"] != "ScalingLimited")
         .map(|it| format!("{} ({})", text(&it["type"]), text(&it["reason"])));
-    failed.collect::<Vec<_>>().join(", ")
-}
-
-/// Name, current value and target, such as `cpu 63% of 70%`.
-fn metric_text(metric: &MetricSpec, current: Option<&MetricStatus>) -> String {
-    let json = serde_json::to_value(metric).unwrap_or_default();
-    let current = serde_json::to_value(current).unwrap_or_default();
-    let field = metric_field(&metric.type_);
-    let value = |value: &Value| {
-        let percent = value["averageUtilization"].as_i64();
-        let percent = percent.map(|percent| format!("{percent}%"));
-        let text = value["averageValue"].as_str().or(value["value"].as_str());
-        let text = percent.or(text.map(str::to_owned));
-        text.unwrap_or_else(|| "unknown".to_owned())
-    };
-    let of = &json[field];
-    let name = of["name"].as_str().or(of["metric"]["name"].as_str());
-    let name = name.unwrap_or_default();
-    let (current, target) = (value(&current[field]["current"]), value(&of["target"]));
-    format!("{name} {current} of {target}")
+    let failed: Vec<String> = failed.collect();
+    let metrics = hpa_metrics(&line).into_iter().map(|metric| {
+        let amount = |field: &str| metric[field].as_str().unwrap_or("unknown").to_owned();
+        let (name, current, target) = (text(&metric["name"]), amount("current"), amount("target"));
+        format!("{name} {current} of {target}")
+    });
+    line["metrics"] = metrics.collect();
+    line["object"] = json!(ObjectName::from(&object.metadata).to_string());
+    line["target"] = json!(target);
+    line["failed"] = json!(failed);
+    line
 }
 
 #[cfg(test)]
@@ -123,6 +90,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::json::tests::parse;
 
     #[test]
     fn an_hpa_shows_its_metrics_and_what_is_wrong() {
@@ -150,10 +118,18 @@ mod tests {
                 ],
             },
         });
-        let row = hpa_row(&serde_json::from_value(hpa).expect("an HPA"));
-        let expected = "shop/web|deployment/web|2|9|3|4|cpu 85% of 70%, queue unknown of 30\
-                        |ScalingActive (FailedGetExternalMetric)";
-        assert_eq!(row.cells.join("|"), expected);
+        let line = line(&parse(hpa));
+        assert_eq!(line["object"], "shop/web");
+        assert_eq!(line["target"], "deployment/web");
+        let metrics = [
+            "cpu 85% (85m per pod) of 70%",
+            "queue unknown of 30 per pod",
+        ];
+        assert_eq!(line["metrics"], json!(metrics));
+        assert_eq!(
+            line["failed"],
+            json!(["ScalingActive (FailedGetExternalMetric)"])
+        );
     }
 
     #[test]
@@ -164,7 +140,8 @@ mod tests {
             "status": {"currentReplicas": 3, "conditions":
                 [{"type": "Ready", "status": "False", "reason": "NotFound"}]},
         });
-        let row = ehpa_row(&serde_json::from_value(ehpa).expect("an object"));
+        let tables = tables(&[parse(ehpa)], &[]);
+        let row = &tables[0].rows[0];
         assert_eq!(row.link.as_deref(), Some("ehpa/shop/web"));
         assert_eq!(row.cells[2..], ["Preview", "3", "-", "Ready (NotFound)"]);
     }

@@ -1,28 +1,29 @@
 //! The pages, one read at a time.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
+use maud::{Markup, html};
 use serde::Deserialize;
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 
-use super::{DashboardArgs, bands, fleet, horizontal, recorded, timeline};
+use super::{DashboardArgs, fleet, horizontal, recorded, requests, timeline};
 use crate::cluster::Cluster;
 use crate::explain;
 use crate::failure::Failure;
-use crate::output::{Document, Row, Table, escape, page};
+use crate::output::{Document, Table, page};
 use crate::prices::Prices;
 use crate::severity::Severity;
+use crate::subject::is_name;
 use crate::usage::{ContainerUsage, read_workload};
 use crate::{check, status};
 
@@ -33,8 +34,8 @@ const FRESH_FOR: Duration = Duration::from_secs(3);
 const USAGE_FRESH_FOR: [Duration; 2] = [Duration::from_mins(5), Duration::from_secs(30)];
 /// Time limit of reading it. The page is shown without it then.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(20);
-const MAX_KEPT: usize = 16;
-const READ_TIMEOUT: Duration = Duration::from_mins(1);
+const MAX_KEPT: usize = 4;
+pub(super) const READ_TIMEOUT: Duration = Duration::from_mins(1);
 const LINKS: [(&str, &str); 3] = [
     ("/", "Vertical"),
     ("/horizontal", "Horizontal"),
@@ -42,74 +43,140 @@ const LINKS: [(&str, &str); 3] = [
 ];
 /// Refreshes the page, unless an element of it has the focus, and copies manifests.
 const SCRIPT: &str = include_str!("script.js");
+pub(super) const SCRIPT_PATH: &str = "/script.js";
 
+pub(super) async fn script() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/javascript")], SCRIPT)
+}
+
+/// The reader of the pages.
+pub(super) enum Visitor {
+    /// The one who runs the program.
+    OwnComputer,
+    /// Without a token.
+    Anonymous,
+    /// With a token that a proxy sends.
+    OfProxy(String),
+    User(String),
+}
+
+/// Parameters of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
-pub(super) struct FleetQuery {
+pub(super) struct ListQuery {
+    /// All without one.
     pub(super) namespace: String,
     /// Position in the list, from the page before.
     pub(super) after: String,
 }
 
+impl ListQuery {
+    pub(super) fn namespace(&self) -> Option<&str> {
+        Some(self.namespace.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// The filter by namespace.
+    fn form(&self) -> Markup {
+        html! {
+            form { label { "Namespace " input name="namespace" value=(self.namespace); } " " button { "Show" } }
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Page {
-    Fleet(FleetQuery),
+    Fleet(ListQuery),
     /// `vpa` or `ehpa`, namespace and name.
     Object(&'static str, [String; 2]),
-    Horizontal,
+    Horizontal(ListQuery),
     Health,
+}
+
+impl Page {
+    /// The path, with the namespace that the page shows.
+    fn path(&self) -> (&'static str, &str) {
+        match self {
+            Self::Fleet(query) => ("/", &query.namespace),
+            Self::Object(_, [namespace, _]) => ("", namespace),
+            Self::Horizontal(query) => ("/horizontal", &query.namespace),
+            Self::Health => ("/health", ""),
+        }
+    }
 }
 
 /// Usage of the containers of a workload, or the reason for its absence.
 type Usage = Result<Arc<[ContainerUsage]>, String>;
 
+/// Pages with the times of their reads.
+type Kept = VecDeque<(Instant, Page, String)>;
+
+/// Reads at a time, of all visitors: those of pages, and of usage, which may be large.
+static PAGE_READS: Semaphore = Semaphore::const_new(6);
+static USAGE_READS: Semaphore = Semaphore::const_new(2);
+
 pub(super) struct Pages {
-    pub(super) cluster: Cluster,
-    pub(super) args: DashboardArgs,
-    pub(super) prices: Prices,
+    cluster: Cluster,
+    args: DashboardArgs,
+    prices: Prices,
     /// Folder of all pages, such as `/TOKEN`.
-    pub(super) folder: String,
+    folder: String,
+    visitor: Visitor,
     /// Usage of the workload that was shown last, or the reason for its absence.
-    pub(super) recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
+    recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
     /// The latest pages. Locked while one is read.
-    pub(super) kept: Mutex<VecDeque<(Instant, Page, String)>>,
+    kept: Arc<Mutex<Kept>>,
 }
 
 impl Pages {
+    pub(super) fn new(
+        cluster: Cluster,
+        args: &DashboardArgs,
+        prices: &Prices,
+        folder: &str,
+        visitor: Visitor,
+    ) -> Self {
+        Self {
+            cluster,
+            args: args.clone(),
+            prices: prices.clone(),
+            folder: folder.to_owned(),
+            visitor,
+            recorded: Mutex::default(),
+            kept: Arc::default(),
+        }
+    }
+
     pub(super) fn router(self) -> Router {
-        let fleet = async |State(pages): State<Arc<Self>>, Query(query): Query<FleetQuery>| {
-            pages.respond(Page::Fleet(query)).await
+        let list = |page: fn(ListQuery) -> Page| {
+            move |State(pages): State<Arc<Self>>, Query(query): Query<ListQuery>| {
+                pages.respond(page(query))
+            }
         };
         let object = |kind: &'static str| {
             move |State(pages): State<Arc<Self>>, Path(name): Path<[String; 2]>| {
                 pages.respond(Page::Object(kind, name))
             }
         };
-        let other = |page: Page| move |State(pages): State<Arc<Self>>| pages.respond(page);
-        let script = async || ([(header::CONTENT_TYPE, "text/javascript")], SCRIPT);
+        let health = async |State(pages): State<Arc<Self>>| pages.respond(Page::Health).await;
         let path = |page: &str| format!("{}{page}", self.folder);
         Router::new()
-            .route(&path("/"), get(fleet))
+            .route(&path("/"), get(list(Page::Fleet)))
             .route(&path("/vpa/{namespace}/{name}"), get(object("vpa")))
             .route(&path("/ehpa/{namespace}/{name}"), get(object("ehpa")))
-            .route(&path("/horizontal"), get(other(Page::Horizontal)))
-            .route(&path("/health"), get(other(Page::Health)))
-            .route(&path("/script.js"), get(script))
+            .route(&path("/horizontal"), get(list(Page::Horizontal)))
+            .route(&path("/health"), get(health))
+            .route(&path(SCRIPT_PATH), get(script))
             .with_state(Arc::new(self))
     }
 
     async fn respond(self: Arc<Self>, page: Page) -> Response {
-        let mut kept = self.kept.lock().await;
+        let mut kept = Arc::clone(&self.kept).lock_owned().await;
         kept.retain(|(at, _, _)| at.elapsed() < FRESH_FOR);
         if let Some((_, _, html)) = kept.iter().find(|(_, known, _)| *known == page) {
             return Html(html.clone()).into_response();
         }
-        match self.read_in_time(&page).await {
-            Ok(html) => {
-                kept.truncate(MAX_KEPT - 1);
-                kept.push_front((Instant::now(), page, html.clone()));
-                Html(html).into_response()
-            }
+        match self.read_in_time(&page, kept).await {
+            Ok(html) => Html(html).into_response(),
             Err(error) => {
                 let document = Document {
                     title: "This page cannot be shown".to_owned(),
@@ -117,17 +184,35 @@ impl Pages {
                     notes: vec![format!("{error:#}")],
                     data: serde_json::Value::Null,
                 };
-                let html = self.html(&document, "", "");
+                let form = match &page {
+                    Page::Fleet(query) | Page::Horizontal(query) => query.form(),
+                    Page::Object(..) | Page::Health => html! {},
+                };
+                let html = self.html(&document, &form, &page);
                 (StatusCode::BAD_GATEWAY, Html(html)).into_response()
             }
         }
     }
 
-    /// Reads on a thread of its own: these reads cannot move between threads.
-    async fn read_in_time(self: &Arc<Self>, page: &Page) -> anyhow::Result<String> {
+    /// Reads on a thread of its own: these reads cannot move between threads. It has the lock, also when the
+    /// browser does not wait for it any more, so that a visitor has one such thread.
+    async fn read_in_time(
+        self: &Arc<Self>,
+        page: &Page,
+        mut kept: OwnedMutexGuard<Kept>,
+    ) -> anyhow::Result<String> {
         let (pages, page, runtime) = (Arc::clone(self), page.clone(), Handle::current());
         let reading = tokio::task::spawn_blocking(move || {
-            runtime.block_on(tokio::time::timeout(READ_TIMEOUT, pages.read(&page)))
+            let read = tokio::time::timeout(READ_TIMEOUT, async {
+                let _turn = PAGE_READS.acquire().await?;
+                pages.read(&page).await
+            });
+            let read = runtime.block_on(read);
+            if let Ok(Ok(html)) = &read {
+                kept.truncate(MAX_KEPT - 1);
+                kept.push_front((Instant::now(), page, html.clone()));
+            }
+            read
         });
         let server = &self.cluster.server;
         let late = || anyhow!("the API server {server} needs more than a minute for this page");
@@ -135,11 +220,17 @@ impl Pages {
     }
 
     async fn read(&self, page: &Page) -> anyhow::Result<String> {
+        let (_, namespace) = page.path();
+        ensure!(
+            namespace.is_empty() || is_name(namespace),
+            "namespace: {namespace:?} is not a name"
+        );
         match page {
             Page::Fleet(query) => {
-                let fleet = fleet::read(&self.cluster, query).await?;
+                let fleet = fleet::read(&self.cluster, query, &self.prices).await?;
                 let document = fleet.document(&self.prices);
-                Ok(self.html(&document, &fleet.navigation(query), "/"))
+                let forms = html! { (query.form()) (fleet.next_page(query)) };
+                Ok(self.html(&document, &forms, page))
             }
             Page::Object(kind, [namespace, name]) => {
                 let subject = format!("{kind}/{name}").parse().map_err(Failure::Usage)?;
@@ -155,27 +246,27 @@ impl Pages {
                     (Err(reason), _) => {
                         let note = format!("Usage is not shown: {reason}.");
                         document.notes.push(note);
-                        String::new()
+                        html! {}
                     }
                 };
-                let details = [
-                    bands::bands(&explained.recommendations),
-                    bands::forecasts(&explained.forecasts),
-                    usage,
-                    timeline::html(&explained.marks, Timestamp::now()),
-                ];
-                Ok(self.html(&document, &details.concat(), ""))
+                let details = html! {
+                    (requests::yaml(&explained.recommendations))
+                    (requests::forecasts(&explained.forecasts))
+                    (usage)
+                    (timeline::html(&explained.marks, Timestamp::now()))
+                };
+                Ok(self.html(&document, &details, page))
             }
-            Page::Horizontal => {
-                let document = horizontal::read(&self.cluster).await?;
-                Ok(self.html(&document, "", "/horizontal"))
+            Page::Horizontal(query) => {
+                let document = horizontal::read(&self.cluster, query.namespace()).await?;
+                Ok(self.html(&document, &query.form(), page))
             }
             Page::Health => {
                 let mut document = status::read(&self.cluster, self.system_namespace()).await?;
                 "Health".clone_into(&mut document.title);
                 let findings = check::all(&self.cluster, self.system_namespace()).await?;
                 document.tables.insert(0, findings_table(&findings));
-                Ok(self.html(&document, "", "/health"))
+                Ok(self.html(&document, &html! {}, page))
             }
         }
     }
@@ -193,61 +284,73 @@ impl Pages {
             return usage.clone();
         }
         let [namespace, workload] = id;
-        let args = (&self.args.prometheus, &self.args.installation.cluster);
+        let args = &self.args.prometheus;
         let days = recorded::HISTORY_DAYS;
+        let turn = tokio::time::timeout(USAGE_TIMEOUT, USAGE_READS.acquire()).await;
+        let _turn = turn.map_err(|_| "other pages read usage at this time".to_owned())?;
         let read = read_workload(args, &self.cluster, (namespace, workload), days);
         let usage: Usage = match tokio::time::timeout(USAGE_TIMEOUT, read).await {
             Ok(read) => read.map(Arc::from).map_err(|error| format!("{error:#}")),
             Err(_) => Err("Prometheus needs more than 20 s".to_owned()),
         };
-        *recorded = Some((Instant::now(), id.map(str::to_owned), usage.clone()));
+        // That of a hundred visitors would need gigabytes.
+        if matches!(self.visitor, Visitor::OwnComputer) || usage.is_err() {
+            *recorded = Some((Instant::now(), id.map(str::to_owned), usage.clone()));
+        }
         usage
     }
 
-    fn html(&self, document: &Document, details: &str, path: &str) -> String {
-        let mut navigation = String::from("<nav aria-label=\"Pages\">");
+    fn html(&self, document: &Document, details: &Markup, shown: &Page) -> String {
         let folder = &self.folder;
-        for (link, name) in LINKS {
-            let current = " aria-current=\"page\"";
-            let current = if link == path { current } else { "" };
-            let _ = write!(
-                navigation,
-                "<a href=\"{folder}{link}\"{current}>{name}</a> "
-            );
-        }
-        let _ = writeln!(
-            navigation,
-            "<span>{}</span> <label><input type=\"checkbox\" id=\"refresh\" checked> \
-             refresh every 30 s</label></nav>\n<script src=\"{folder}/script.js\" defer></script>",
-            escape(&self.cluster.server)
-        );
-        page(document, &navigation, details)
+        let (path, namespace) = shown.path();
+        let parameter = |link: &str| match (link, namespace) {
+            ("/health", _) | (_, "") => String::new(),
+            _ => format!("?namespace={namespace}"),
+        };
+        let navigation = html! {
+            nav aria-label="Pages" {
+                @for (link, name) in LINKS {
+                    a href={ (folder) (link) (parameter(link)) } aria-current=[(link == path).then_some("page")] { (name) } " "
+                }
+                span { (self.cluster.server) } " "
+                label { input #refresh type="checkbox" checked; " refresh every 30 s" }
+                @match &self.visitor {
+                    Visitor::OwnComputer => {}
+                    Visitor::Anonymous => { a href="/login" { "Log in" } }
+                    Visitor::OfProxy(user) => { span { (user) } }
+                    Visitor::User(user) => {
+                        form action="/logout" method="post" { button { "Log out " (user) } }
+                    }
+                }
+            }
+            script src={ (folder) (SCRIPT_PATH) } defer {}
+        };
+        page(
+            &document.title,
+            &navigation,
+            &html! { (document.html()) (details) },
+        )
     }
 }
 
 /// Errors and warnings first, without the checks that passed.
 fn findings_table(findings: &[check::Finding]) -> Table {
-    let faults = [
-        (check::Status::Error, Severity::Critical),
-        (check::Status::Warning, Severity::Warning),
-    ];
-    let rows = faults.into_iter().flat_map(|(status, severity)| {
-        let findings = findings.iter().filter(move |it| it.status == status);
-        findings.map(move |finding| Row {
-            severity: Some(severity),
-            ..Row::plain([
-                finding.title.clone(),
-                finding.message.clone(),
-                finding.hint.clone(),
-                severity.as_str().to_owned(),
-            ])
-        })
-    });
     let passed = findings.iter().filter(|it| it.status == check::Status::Ok);
-    let passed = passed.count();
-    Table::new(
-        format!("Checks ({passed} of {} passed)", findings.len()),
-        "expected|found|what to do|severity",
-        rows,
-    )
+    let title = format!("Checks ({} of {} passed)", passed.count(), findings.len());
+    let faults = findings
+        .iter()
+        .filter(|it| it.status >= check::Status::Warning);
+    let mut faults: Vec<&check::Finding> = faults.collect();
+    faults.sort_by_key(|it| std::cmp::Reverse(it.status));
+    let columns = "expected=title|found=message|what to do=hint|severity=status";
+    let mut table = Table::of(title, columns, &faults);
+    for (row, finding) in table.rows.iter_mut().zip(faults) {
+        let is_error = finding.status == check::Status::Error;
+        row.severity = Some(if is_error {
+            Severity::Critical
+        } else {
+            Severity::Warning
+        });
+    }
+    table
 }

@@ -3,14 +3,16 @@
 
 use forecast::{ForecastConfig, ForecastError, Forecaster};
 use jiff::Timestamp;
+use maud::{Markup, html};
 use model::Series;
+use plot::Unit;
+use replay::Resource;
 use replay::horizontal::Demand;
-use replay::{Grid, Resource};
 
 use crate::explain::Recommended;
-use crate::output::escape;
-use crate::plot::{Line, PerSlot, Plot};
+use crate::output::numbers::{CPU, MEMORY};
 use crate::usage::{ContainerUsage, amount, amount_of};
+use crate::usage_plot::{PerSlot, line, over_time};
 use crate::workload::workloads;
 
 pub(super) const HISTORY_DAYS: u16 = 8;
@@ -24,12 +26,12 @@ const SHOWN: usize = 288;
 const AHEAD: u32 = 72;
 
 /// Usage of each container with its request, target and bounds.
-pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]) -> String {
-    let mut html = String::new();
+pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]) -> Markup {
+    let mut plots = Vec::new();
     for container in usage {
         for (resource, name, word, unit) in [
-            (Resource::Cpu, "cpu", "CPU", "millicores"),
-            (Resource::Memory, "memory", "Memory", "MiB"),
+            (Resource::Cpu, "cpu", "CPU", CPU),
+            (Resource::Memory, "memory", "Memory", MEMORY),
         ] {
             let per_slot = PerSlot::of(&container.series(resource));
             if per_slot.highest.len() < LEAST_SLOTS {
@@ -45,71 +47,64 @@ pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]
             let constants = [
                 ("present request", "request", present),
                 ("target", "advice", amount(|it| Some(&it.target))),
-                ("lower bound", "limit", amount(|it| it.lower_bound.as_ref())),
+                ("lower bound", "c3", amount(|it| it.lower_bound.as_ref())),
+                ("upper bound", "c3", amount(|it| it.upper_bound.as_ref())),
             ];
-            let description = format!("{word} of container {of} in {unit}");
-            let plot = per_slot.plot(true, &constants);
-            html += &plot.figure(&description, &description);
+            let title = format!("{word} of container {of}");
+            plots.push(per_slot.plot(title, unit, &constants, None).figure());
         }
     }
-    section("Usage of the last days", html)
+    section("Usage of the last days", plots)
 }
 
 /// CPU usage of all pods with the quantiles of a forecast, and the number of pods.
-pub(super) fn horizontal(usage: &[ContainerUsage]) -> String {
+pub(super) fn horizontal(usage: &[ContainerUsage]) -> Markup {
+    let title = "Usage and forecast";
     let workloads = workloads(usage);
     let workload = workloads.first();
-    let total = workload.and_then(|it| Some((it, it.total(Resource::Cpu)?)));
-    let slots_of = |(workload, total)| {
-        let observed = slots(&total);
-        (observed.len() >= LEAST_SLOTS).then_some((workload, total, observed))
+    let total = workload.and_then(|it| it.total(Resource::Cpu));
+    let observed = total.as_ref().map(slots).unwrap_or_default();
+    let is_long = observed.len() >= LEAST_SLOTS;
+    let (Some(workload), Some(total), true) = (workload, total, is_long) else {
+        return section(title, Vec::new());
     };
-    let Some((workload, total, observed)) = total.and_then(slots_of) else {
-        return section("Usage and forecast", String::new());
-    };
+    let step = i64::from(STEP);
     let from = observed.len().saturating_sub(SHOWN);
-    let shown = &observed[from..];
-    let start = total.start + i64::from(STEP) * from as i64;
-    let amounts = shown.iter().map(|amount| amount.unwrap_or(0.0)).collect();
-    let mut lines = vec![Line::new("usage of all pods", "usage", amounts)];
-    let mut note = String::new();
-    match forecast(&total, &observed) {
-        Ok(quantiles) => {
-            for (name, class, amounts) in quantiles {
-                let mut line = Line::new(name, class, amounts);
-                line.first_slot = shown.len();
-                lines.push(line);
-            }
-        }
-        Err(error) => {
-            let error = escape(&error.to_string());
-            note = format!("<p class=\"note\">No quantiles are shown: {error}.</p>\n");
-        }
+    let start = total.start + step * from as i64;
+    let amounts = observed[from..].iter().map(|it| it.unwrap_or(0.0));
+    let amounts: Vec<f64> = amounts.collect();
+    let mut layers = vec![line("usage of all pods", "usage", (start, step), &amounts)];
+    let forecast = forecast(&total, &observed);
+    for (name, class, quantile) in forecast.iter().flatten() {
+        let start = start + step * amounts.len() as i64;
+        layers.push(line(name, class, (start, step), quantile));
     }
-    let title = "CPU of the workload in millicores";
-    let mut html = Plot::new(start, i64::from(STEP), lines).figure(title, title) + &note;
+    let note = match forecast {
+        Ok(_) => "The quantiles are computed here, from the usage in Prometheus; the forecast that the HPA reads \
+                  is the one above."
+            .to_owned(),
+        Err(error) => format!("No quantiles are shown: {error}."),
+    };
+    let mut plots = vec![over_time("CPU of the workload".to_owned(), CPU, layers).figure()];
     let containers = workload.containers.iter();
     let series = containers.map(|it| it.series(Resource::Cpu));
     if let Some(pods) = series.max_by_key(Vec::len).filter(|pods| !pods.is_empty()) {
-        let per_slot = PerSlot::of(&pods);
-        let counts = per_slot.counts.iter().map(|count| f64::from(*count));
-        let line = Line::new("pods with usage", "request", counts.collect());
-        let (title, lines) = ("Pods of the workload", vec![line]);
-        let Grid { start, step, .. } = per_slot.grid;
-        html += &Plot::new(start, step, lines).figure(title, title);
+        let PerSlot { counts, grid, .. } = PerSlot::of(&pods);
+        let counts: Vec<f64> = counts.into_iter().map(f64::from).collect();
+        let layer = line("pods with usage", "usage", (grid.start, grid.step), &counts);
+        let title = "Pods of the workload".to_owned();
+        plots.push(over_time(title, Unit::NUMBER, vec![layer]).figure());
     }
-    html += "<p class=\"note\">The quantiles are computed here, from the usage in Prometheus; the forecast \
-             that the HPA reads is the one above.</p>\n";
-    section("Usage and forecast", html)
+    plots.push(html! { p.note { (note) } });
+    section(title, plots)
 }
 
-fn section(title: &str, html: String) -> String {
-    let html = if html.is_empty() {
-        "<p class=\"note\">Prometheus has no ten minutes of usage of the workload.</p>\n".to_owned()
-    } else {
-        html
-    };
-    format!("<h2>{title}</h2>\n{html}")
+fn section(title: &str, parts: Vec<Markup>) -> Markup {
+    html! {
+        h2 { (title) }
+        @if parts.is_empty() { p.note { "Prometheus has no ten minutes of usage of the workload." } }
+        @for part in parts { (part) }
+    }
 }
 
 fn slots(total: &Demand) -> Vec<Option<f64>> {
@@ -185,16 +180,17 @@ mod tests {
             uncapped_target: None,
             changed_by: None,
         };
-        let html = vertical(&[usage(2)], &[recommended]);
-        let title = "<h3>CPU of container &lt;app&gt; in millicores</h3>";
+        let html = vertical(&[usage(2)], &[recommended]).into_string();
+        let title = "<b>CPU of container &lt;app&gt;</b>";
         assert!(html.contains(title), "{html}");
-        let [cpu, memory] = ["CPU of", "Memory of"].map(|word| html.find(word).expect("a plot"));
-        assert!(!html[cpu..memory].contains(">target</text>"));
-        for name in ["highest usage of a pod", "target", "lower bound"] {
-            let legend = format!(">{name}</text>");
+        let [cpu, memory] = ["<b>CPU of", "<b>Memory of"].map(|it| html.find(it).expect("a plot"));
+        assert!(!html[cpu..memory].contains("> target<"));
+        for name in ["usage", "target", "lower bound"] {
+            let legend = format!("</span> {name}");
             assert!(html[memory..].contains(&legend), "{name}");
         }
-        assert!(vertical(&[], &[]).contains("Prometheus has no ten minutes"));
+        let none = vertical(&[], &[]).into_string();
+        assert!(none.contains("Prometheus has no ten minutes"));
     }
 
     #[test]
@@ -210,16 +206,16 @@ mod tests {
         assert!((expected[0] - 100.0).abs() < 10.0, "{expected:?}");
         assert!((expected[71] - 200.0).abs() < 10.0, "{expected:?}");
         assert!(p90.iter().zip(&p99).all(|(p90, p99)| p90 <= p99));
-        let html = horizontal(&container);
+        let html = horizontal(&container).into_string();
         for name in "usage of all pods|expected|90 %|99 %|pods with usage".split('|') {
-            assert!(html.contains(&format!(">{name}</text>")), "{name}: {html}");
+            assert!(html.contains(&format!("</span> {name}")), "{name}: {html}");
         }
     }
 
     #[test]
     fn a_short_history_has_no_quantiles() {
-        let html = horizontal(&[usage(1)]);
+        let html = horizontal(&[usage(1)]).into_string();
         assert!(html.contains("No quantiles are shown: "), "{html}");
-        assert!(html.contains(">usage of all pods</text>"), "{html}");
+        assert!(html.contains("</span> usage of all pods"), "{html}");
     }
 }

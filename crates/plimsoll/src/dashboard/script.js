@@ -6,7 +6,8 @@ const refresh = async () => {
   try {
     const response = await fetch(location.href);
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    main.replaceWith(page.querySelector("main"));
+    const next = page.querySelector("main");
+    if (next) main.replaceWith(next);
   } catch {
     // The dashboard has ended; the next attempt is in 30 s.
   }

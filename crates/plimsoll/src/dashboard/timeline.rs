@@ -1,70 +1,41 @@
 //! Events and changes of conditions over time, a row per reason.
 
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use maud::{Markup, html};
 
 use crate::explain::Mark;
-use crate::output::escape;
+use crate::output::numbers::{ago, minute};
 
-const WIDTH: f64 = 1000.0;
-const LEFT: f64 = 250.0;
-const RIGHT: f64 = 985.0;
-const ROW: f64 = 22.0;
 /// Maximum number of rows; those with the latest marks are shown.
 const MAX_ROWS: usize = 12;
-const MAX_LABEL: usize = 34;
 
-pub(super) fn html(marks: &[Mark], now: Timestamp) -> String {
-    let Some(first) = marks.iter().map(|mark| mark.time).min() else {
-        return String::new();
+pub(super) fn html(marks: &[Mark], now: Timestamp) -> Markup {
+    let first = marks.iter().map(|mark| mark.time).min().unwrap_or(now);
+    let before = |mark: &Mark| now.as_second() - mark.time.as_second();
+    let place = |mark: &Mark| {
+        let span = (now.as_second() - first.as_second()).max(1) as f64;
+        let share = 1.0 - before(mark) as f64 / span;
+        format!("{:.1}%", 100.0 * share.clamp(0.0, 1.0))
     };
-    let rows = rows(marks);
-    let bottom = ROW * rows.len() as f64;
-    let span = (now.as_second() - first.as_second()).max(1) as f64;
-    let x = |time: Timestamp| {
-        let share = (time.as_second() - first.as_second()) as f64 / span;
-        LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0)
-    };
-    let mut html = format!(
-        "<h2>Time line</h2>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Time line\">\
-         <svg viewBox=\"0 0 {WIDTH} {:.0}\" role=\"img\" aria-label=\"{} events and changes of \
-         conditions since {}; the tables have their texts\">\n",
-        bottom + 30.0,
-        marks.len(),
-        minute(first),
-    );
-    for (index, (label, of_row)) in rows.iter().enumerate() {
-        let y = ROW * (index as f64 + 0.5);
-        let short: String = label.chars().take(MAX_LABEL).collect();
-        let _ = writeln!(
-            html,
-            "<text x=\"0\" y=\"{:.1}\">{}</text><path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>",
-            y + 4.0,
-            escape(&short)
-        );
-        for mark in of_row {
-            let class = if mark.is_warning { "oom" } else { "bar" };
-            let title = format!("{}: {}", minute(mark.time), mark.text);
-            let _ = writeln!(
-                html,
-                "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\"><title>{}</title></circle>",
-                x(mark.time),
-                escape(&title)
-            );
+    html! {
+        @if !marks.is_empty() {
+            h2 { "Time line" }
+            p.note { (minute(first)) ", " (ago(now.as_second() - first.as_second())) ", until now" }
+            @for (label, marks) in rows(marks) {
+                p.row { (label) }
+                svg width="100%" height="12" role="img" aria-label={ (marks.len()) " times " (label) } {
+                    line.grid x2="100%" y1="6" y2="6" {}
+                    @for mark in marks {
+                        g class=(if mark.is_warning { "oom" } else { "usage" }) {
+                            circle.mark cx=(place(mark)) cy="6" r="5" {
+                                title { (minute(mark.time)) ", " (ago(before(mark))) ": " (mark.text) }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
-    for (time, anchor) in [(first, "start"), (now, "end")] {
-        let _ = writeln!(
-            html,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-            x(time),
-            bottom + 18.0,
-            minute(time)
-        );
-    }
-    html + "</svg></div>\n"
 }
 
 /// Labels with their marks, those with the latest mark first.
@@ -80,11 +51,6 @@ fn rows(marks: &[Mark]) -> Vec<(&str, Vec<&Mark>)> {
         }
     }
     rows
-}
-
-fn minute(time: Timestamp) -> String {
-    let time = time.to_zoned(TimeZone::UTC);
-    time.strftime("%b %-d %H:%M UTC").to_string()
 }
 
 #[cfg(test)]
@@ -108,17 +74,20 @@ mod tests {
             mark(500, "EvictedPod", false),
             mark(1000, "Applied: False", true),
         ];
-        let html = html(&marks, now);
+        let html = html(&marks, now).into_string();
         for part in [
-            "<circle class=\"bar\" cx=\"250.0\" cy=\"33.0\"",
-            "<circle class=\"bar\" cx=\"617.5\" cy=\"33.0\"",
-            "<circle class=\"oom\" cx=\"985.0\" cy=\"11.0\"",
-            "aria-label=\"3 events and changes of conditions since Jan 1 00:00 UTC",
-            "<title>Jan 1 00:08 UTC: &lt;b&gt;</title>",
+            "<circle class=\"mark\" cx=\"0.0%\" cy=\"6\"",
+            "<circle class=\"mark\" cx=\"50.0%\" cy=\"6\"",
+            "<g class=\"oom\"><circle class=\"mark\" cx=\"100.0%\"",
+            "aria-label=\"2 times EvictedPod\"",
+            "1970-01-01 00:00 UTC, 16 min ago, until now",
+            "<title>1970-01-01 00:08 UTC, 8 min ago: &lt;b&gt;</title>",
         ] {
             assert!(html.contains(part), "{part} is not in {html}");
         }
-        assert_eq!(super::html(&[], now), "");
+        let at = |label: &str| html.find(&format!(">{label}</p>")).expect(label);
+        assert!(at("Applied: False") < at("EvictedPod"));
+        assert_eq!(super::html(&[], now).into_string(), "");
     }
 
     #[test]

@@ -9,5 +9,5 @@ mod tests;
 
 pub(super) use judge::explain;
 pub(super) use metrics::forecasts;
-pub(crate) use metrics::{Forecast, metric_field};
+pub(crate) use metrics::{Forecast, hpa_metrics};
 pub(super) use reader::{EhpaFacts, of_workload, read};

@@ -1,19 +1,23 @@
 //! Explanation of a recommendation from the objects, without I/O.
 
 use api::pod_annotations::{OOM_RESIZE, OOM_RESIZE_EFFECT_WITHIN, UPDATES};
+use api::vpa::applied::RECOMMENDATION_FROZEN;
 use api::vpa::{EffectiveUpdateMode, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
 use kube::core::SelectorExt as _;
-use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName};
+use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName, WHOLE_POD, shown_name};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::lines::{conditions, events, notes, wait};
 use super::steps::{IN_STATUS, steps};
-use super::{Facts, policy};
+use super::{Facts, heap, policy};
+
+/// Maximum number of containers whose heap is explained.
+const MAX_HEAPS: usize = 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,6 +47,16 @@ pub(super) fn explain(facts: &Facts) -> Value {
             "The EHPA {ehpa} scales the replicas of the target; explain ehpa/{ehpa} shows them."
         ));
     }
+    let newest = facts.pods.iter().filter(|pod| is_live(pod));
+    let newest = newest.max_by_key(|pod| pod.metadata.creation_timestamp.clone());
+    let containers = newest.and_then(|pod| Some(pod.spec.as_ref()?.containers.iter()));
+    notes.extend(
+        containers
+            .into_iter()
+            .flatten()
+            .filter_map(heap::note)
+            .take(MAX_HEAPS),
+    );
     let steps = steps(facts, facts.now);
     if steps.iter().any(|it| it["step"] == IN_STATUS) {
         let note = "Checkpoints have the samples until their last write, and no memory peak of the current interval.";
@@ -77,7 +91,7 @@ pub(crate) fn recommendations(vpa: &VerticalPodAutoscaler) -> Vec<Recommended> {
     let requests = recommended(vpa).iter().flat_map(|container| {
         let targets = container.target.iter();
         targets.map(move |(name, target)| Recommended {
-            container: container.container_name.clone(),
+            container: shown_name(&container.container_name).to_owned(),
             resource: name.as_str().to_owned(),
             target: target.to_string(),
             lower_bound: text(&container.lower_bound, name),
@@ -132,7 +146,7 @@ fn samples(facts: &Facts) -> Vec<Value> {
             .zip(last)
             .map(|(first, last)| last.duration_since(first));
         Some(json!({
-            "container": checkpoint.spec.container_name,
+            "container": shown_name(&checkpoint.spec.container_name),
             "count": status.total_samples_count,
             "cpuWeight": status.cpu_histogram.total_weight,
             "memoryWeight": status.memory_histogram.total_weight,
@@ -153,18 +167,23 @@ fn is_live(pod: &Pod) -> bool {
 /// Requests of a container: those in effect, else those of the specification. `None` if the pod
 /// does not have the container.
 fn requests(pod: &Pod, container: &str) -> Option<ResourceList> {
-    let spec = pod.spec.as_ref()?;
-    let sidecars = spec.init_containers.iter().flatten();
-    let mut containers = spec.containers.iter().chain(sidecars);
-    let written = containers.find(|it| it.name == container)?;
-    let statuses = pod.status.as_ref().map(|status| {
-        let sidecars = status.init_container_statuses.iter().flatten();
-        status.container_statuses.iter().flatten().chain(sidecars)
-    });
-    let mut statuses = statuses.into_iter().flatten();
-    let reported = statuses.find(|it| it.name == container);
-    let reported = reported.and_then(|it| it.resources.as_ref());
-    let resources = reported.or(written.resources.as_ref());
+    let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref());
+    let resources = if container == WHOLE_POD {
+        // The kubelet reports what it reads from the pod's cgroup.
+        spec.resources.as_ref()
+    } else {
+        let sidecars = spec.init_containers.iter().flatten();
+        let mut containers = spec.containers.iter().chain(sidecars);
+        let written = containers.find(|it| it.name == container)?;
+        let statuses = status.map(|status| {
+            let sidecars = status.init_container_statuses.iter().flatten();
+            status.container_statuses.iter().flatten().chain(sidecars)
+        });
+        let mut statuses = statuses.into_iter().flatten();
+        let reported = statuses.find(|it| it.name == container);
+        let reported = reported.and_then(|it| it.resources.as_ref());
+        reported.or(written.resources.as_ref())
+    };
     let requests = resources.and_then(|it| it.requests.as_ref());
     let requests = requests.into_iter().flatten().filter_map(|(name, text)| {
         let quantity = text.0.parse().ok()?;
@@ -206,7 +225,7 @@ fn pod_line(pod: &Pod, recommended: &[ContainerRecommendation]) -> Value {
             });
             if request != Some(target) {
                 let request = request.map_or("unset".to_owned(), Quantity::to_string);
-                let container = &container.container_name;
+                let container = shown_name(&container.container_name);
                 differences.push(format!("{container} {name} {request} (target {target})"));
             }
         }
@@ -249,7 +268,7 @@ fn waits(facts: &Facts, status: &VerticalPodAutoscalerStatus, pods: &Value) -> V
     }
     let stale = status.conditions.iter();
     let stale = stale.filter(|it| it.kind == api::vpa::SOURCE_STALE && it.status == "True");
-    waits.extend(stale.map(|condition| wait("RecommendationFrozen", &condition.message)));
+    waits.extend(stale.map(|condition| wait(RECOMMENDATION_FROZEN, &condition.message)));
     let policy = facts.vpa.spec.update_policy.as_ref();
     if let Some(min) = policy.and_then(|policy| policy.min_replicas)
         && u64::try_from(min).is_ok_and(|min| min > total)

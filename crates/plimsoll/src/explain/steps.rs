@@ -6,7 +6,7 @@ use std::str::FromStr;
 use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use model::{Cap, Explanation, Quantity, ResourceName};
+use model::{Cap, Explanation, Quantity, ResourceName, shown_name};
 use runtime::GoDuration;
 use serde_json::{Value, json};
 use sizing::Config;
@@ -29,7 +29,7 @@ pub(super) const IN_STATUS: &str = "in the status, with samples that are not sto
 /// A step with its result, as a quantity or in words.
 fn step(container: &str, number: &Explanation, step: &str, value: String) -> Value {
     json!({
-        "container": container, "resource": number.resource.as_str(), "step": step,
+        "container": shown_name(container), "resource": number.resource.as_str(), "step": step,
         "value": Value::from(value),
     })
 }

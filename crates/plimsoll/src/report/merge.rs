@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
+use maud::html;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -127,5 +128,5 @@ pub(super) fn page(
     let reasons = left_out.into_iter().chain(incomplete);
     let reasons = reasons.map(|reason| format!("Left out: {reason}."));
     document.notes.extend(reasons);
-    Ok(output::page(&document, "", ""))
+    Ok(output::page(&document.title, &html! {}, &document.html()))
 }

@@ -308,7 +308,8 @@ impl Written {
         for (list, container) in self.sized() {
             let mut containers = items(&present[list]);
             let present = containers.find(|it| it["name"] == container["name"]);
-            if let Some(resources) = present.and_then(|it| self.change(container, it)) {
+            let change = |it| change(container, it, self.is_complete);
+            if let Some(resources) = present.and_then(change) {
                 let change = json!({"name": container["name"], "resources": resources});
                 match spec[list].as_array_mut() {
                     Some(changes) => changes.push(change),
@@ -316,26 +317,11 @@ impl Written {
                 }
             }
         }
-        (spec != json!({})).then(|| json!({"spec": spec}))
-    }
-
-    /// Requests and limits of CPU and memory that differ; null for one that is not written.
-    fn change(&self, written: &Value, present: &Value) -> Option<Value> {
-        let mut change = json!({});
-        for list in ["requests", "limits"] {
-            for resource in ["cpu", "memory"] {
-                let amount = |it: &Value| {
-                    let amount = text(&it["resources"][list][resource]);
-                    amount.parse::<Quantity>().ok()
-                };
-                let wanted = amount(written);
-                let counts = self.is_complete || wanted.is_some();
-                if counts && wanted != amount(present) {
-                    change[list][resource] = written["resources"][list][resource].clone();
-                }
-            }
+        // Those of the pod as a whole.
+        if let Some(resources) = change(&self.spec, present, self.is_complete) {
+            spec["resources"] = resources;
         }
-        (change != json!({})).then_some(change)
+        (spec != json!({})).then(|| json!({"spec": spec}))
     }
 
     /// Whether a pod has other resources, or a container of it runs with others: a resize without effect.
@@ -350,10 +336,37 @@ impl Written {
             let status = statuses.find(|it| it["name"] == container["name"]);
             // Without resources it has not started, or the kubelet cannot resize.
             let status = status.filter(|it| it["resources"].is_object());
-            status.is_some_and(|it| self.change(container, it).is_some())
+            status.is_some_and(|it| change(container, it, self.is_complete).is_some())
         };
-        self.resize_of(&pod.data["spec"]).is_some() || self.sized().any(runs_with_others)
+        // The kubelet reports what it reads from the pod's cgroup, which is not what is written for the pod.
+        let is_resizing = |it: &Value| {
+            let kind = &it["type"];
+            it["status"] == "True" && (kind == "PodResizePending" || kind == "PodResizeInProgress")
+        };
+        self.resize_of(&pod.data["spec"]).is_some()
+            || self.sized().any(runs_with_others)
+            || items(&status["conditions"]).any(is_resizing)
     }
+}
+
+/// Requests and limits of CPU and memory that differ, with `is_complete` also null for one that is not
+/// written.
+fn change(written: &Value, present: &Value, is_complete: bool) -> Option<Value> {
+    let mut change = json!({});
+    for list in ["requests", "limits"] {
+        for resource in ["cpu", "memory"] {
+            let amount = |it: &Value| {
+                let amount = text(&it["resources"][list][resource]);
+                amount.parse::<Quantity>().ok()
+            };
+            let wanted = amount(written);
+            let counts = is_complete || wanted.is_some();
+            if counts && wanted != amount(present) {
+                change[list][resource] = written["resources"][list][resource].clone();
+            }
+        }
+    }
+    (change != json!({})).then_some(change)
 }
 
 #[cfg(test)]
@@ -363,6 +376,7 @@ mod tests {
     #[test]
     fn a_patch_names_what_differs_and_takes_away_what_is_not_written() {
         let written = json!({
+            "resources": {"limits": {"cpu": "2"}},
             "containers": [
                 {"name": "app", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
                 {"name": "same", "resources": {"requests": {"cpu": "0.1"}}},
@@ -373,6 +387,7 @@ mod tests {
             ],
         });
         let present = json!({
+            "resources": {"limits": {"cpu": "3"}},
             "containers": [
                 {"name": "app", "resources": {"requests": {"cpu": "200m", "memory": "1024Mi"},
                                               "limits": {"memory": "2Gi"}}},
@@ -388,6 +403,7 @@ mod tests {
             "containers": [{"name": "app", "resources": {"requests": {"cpu": "1"},
                                                          "limits": {"memory": null}}}],
             "initContainers": [{"name": "mesh", "resources": {"limits": {"cpu": "1"}}}],
+            "resources": {"limits": {"cpu": "2"}},
         }});
         let new = |is_complete| Written {
             spec: written.clone(),
@@ -396,7 +412,7 @@ mod tests {
         assert_eq!(new(true).resize_of(&written), None);
         assert_eq!(new(true).resize_of(&present).as_ref(), Some(&expected));
         // What is not written may be a default.
-        let limits = json!({"containers": [{"name": "app", "resources": {
+        let limits = json!({"resources": {"limits": {"cpu": "2"}}, "containers": [{"name": "app", "resources": {
             "requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}}]});
         assert_eq!(new(false).resize_of(&limits), None);
         assert!(new(true).resize_of(&limits).is_some());

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::ScannedContainer;
 use super::nodes::{self, ScannedNodes};
 use super::replicas::{self, ScannedReplicas};
+use crate::output::numbers::{digits, money};
 use crate::output::{Document, Table};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
@@ -20,7 +21,7 @@ pub(crate) struct Scan {
     pub(crate) currency: String,
     pub(crate) containers: Vec<ScannedContainer>,
     pub(super) namespaces: BTreeMap<String, Totals>,
-    pub(super) total: Totals,
+    pub(crate) total: Totals,
     #[serde(skip_deserializing)]
     pub(super) unit_slips: Vec<String>,
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -38,8 +39,8 @@ pub(crate) struct Scan {
 /// Sums over containers.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Totals {
-    containers: usize,
+pub(crate) struct Totals {
+    pub(crate) containers: usize,
     critical: usize,
     warnings: usize,
     /// Present and recommended CPU of all pods in cores; containers without a request have none.
@@ -66,6 +67,38 @@ impl Totals {
             recommended_memory_gib,
             savings_per_month: container.savings_per_month,
         }
+    }
+
+    /// Costs per month of the present and of the recommended requests.
+    pub(crate) fn costs(&self, prices: &Prices) -> [f64; 2] {
+        let (cpu, memory) = (self.requested_cpu_cores, self.requested_memory_gib);
+        let present = prices.month(1000.0 * cpu, 1024.0 * memory);
+        [present, present - self.savings_per_month]
+    }
+
+    /// The sums in words, with the mean CPU usage in cores and the number of too small requests.
+    pub(crate) fn sentence(&self, used_cores: f64, too_small: usize, currency: &str) -> String {
+        let change = |saved: f64, amount: String, words: [&str; 2]| {
+            let word = words[usize::from(saved < 0.0)];
+            format!("{amount} {word}")
+        };
+        let cpu = self.requested_cpu_cores - self.recommended_cpu_cores;
+        let memory = self.requested_memory_gib - self.recommended_memory_gib;
+        let saved = self.savings_per_month;
+        let (cores, gib) = (digits(cpu.abs()), digits(memory.abs()));
+        format!(
+            "Your {} containers request {} cores and use {}. With these sizes: {}, {}, about {} a month. {} too small.",
+            self.containers,
+            digits(self.requested_cpu_cores),
+            digits(used_cores),
+            change(cpu, format!("{cores} cores"), ["fewer", "more"]),
+            change(memory, format!("{gib} GiB of memory"), ["less", "more"]),
+            change(saved, money(saved.abs(), currency), ["less", "more"]),
+            match too_small {
+                1 => "1 container is".to_owned(),
+                count => format!("{count} containers are"),
+            }
+        )
     }
 }
 
@@ -112,9 +145,7 @@ impl Scan {
     }
 
     pub(crate) fn document(&self, prices: &Prices) -> Document {
-        let mut sums: Vec<(&str, &Totals)> = self.namespaces().collect();
-        sums.push(("total", &self.total));
-        let mut tables = vec![containers(&self.containers), totals("Namespaces", &sums)];
+        let mut tables = vec![containers(&self.containers), self.totals()];
         tables.extend(self.replicas.as_deref().map(replicas::table));
         tables.extend(self.nodes.as_ref().map(nodes::table));
         let mut notes = vec![prices.note()];
@@ -127,7 +158,14 @@ impl Scan {
         }
     }
 
-    pub(super) fn namespaces(&self) -> impl Iterator<Item = (&str, &Totals)> {
+    /// Sums of the namespaces, and of all.
+    pub(crate) fn totals(&self) -> Table {
+        let mut sums: Vec<(&str, &Totals)> = self.namespaces().collect();
+        sums.push(("total", &self.total));
+        totals("Namespaces", &sums)
+    }
+
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = (&str, &Totals)> {
         self.namespaces.iter().map(|(name, it)| (name.as_str(), it))
     }
 }
@@ -154,14 +192,8 @@ pub(super) fn containers(scanned: &[ScannedContainer]) -> Table {
         scanned,
     );
     for (row, container) in table.rows.iter_mut().zip(scanned) {
-        let ScannedContainer { cpu, memory, .. } = container;
         row.severity = Some(container.severity);
-        row.cells.pop();
-        row.cells.push(if memory.severity > cpu.severity {
-            format!("memory: {}", memory.reason)
-        } else {
-            format!("cpu: {}", cpu.reason)
-        });
+        row.cells[10] = container.finding();
     }
     table
 }

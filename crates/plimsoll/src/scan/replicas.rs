@@ -9,7 +9,7 @@ use replay::Resource;
 use scaling::{ContainerRequests, ReplicasConfig};
 use serde::Serialize;
 
-use crate::output::{Row, Table, or_absent};
+use crate::output::Table;
 use crate::usage::{ContainerUsage, MIB};
 use crate::workload::{Workload, workloads};
 
@@ -74,22 +74,15 @@ fn of_workload(workload: &Workload<'_>) -> ScannedReplicas {
 }
 
 pub(super) fn table(replicas: &[ScannedReplicas]) -> Table {
-    let row = |it: &ScannedReplicas| {
-        let note = match (&it.reason, it.is_idle) {
-            (_, true) => "idle: no pod used more than 2m of CPU",
-            (Some(reason), false) => reason,
-            (None, false) => "",
+    let columns = "Namespace=namespace|Workload=workload| Pods=pods| Recommended=recommended|Note";
+    let mut table = Table::of("Replicas", columns, replicas);
+    for (row, it) in table.rows.iter_mut().zip(replicas) {
+        row.cells[4] = match (&it.reason, it.is_idle) {
+            (_, true) => "idle: no pod used more than 2m of CPU".to_owned(),
+            (reason, false) => reason.clone().unwrap_or_default(),
         };
-        Row::plain([
-            it.namespace.clone(),
-            it.workload.clone(),
-            it.pods.to_string(),
-            or_absent(it.recommended),
-            note.to_owned(),
-        ])
-    };
-    let columns = "Namespace|Workload| Pods| Recommended|Note";
-    Table::new("Replicas", columns, replicas.iter().map(row))
+    }
+    table
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub(crate) use inventory::Inventory;
 
 const MAX_HISTORY: i64 = 366 * 86_400;
 const MIN_STEP: i64 = 60;
+/// Most pods of a workload whose usage a page shows: 8 days of each have 70 kB per container.
+const MAX_PODS_OF_WORKLOAD: usize = 1000;
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Prometheus")]
@@ -148,7 +150,7 @@ fn window(history: i64, step: Step, now: Timestamp) -> anyhow::Result<Window> {
 
 /// Reads the usage of one workload, such as `deployment/web`, at a distance of five minutes.
 pub(crate) async fn read_workload(
-    (connection, cluster_args): (&ConnectionArgs, &ClusterArgs),
+    connection: &ConnectionArgs,
     cluster: &Cluster,
     (namespace, workload): (&str, &str),
     history_days: u16,
@@ -156,8 +158,12 @@ pub(crate) async fn read_workload(
     let step = "5m".parse().map_err(anyhow::Error::msg)?;
     let window = window(i64::from(history_days) * 86_400, step, Timestamp::now())?;
     let inventory = Inventory::read(cluster, &[namespace.to_owned()], None).await?;
-    let arguments = (connection, cluster_args);
-    let store = Store::connect(arguments, cluster, window, &Arc::default()).await?;
+    let pods = inventory.pods_of(namespace, workload);
+    ensure!(
+        pods <= MAX_PODS_OF_WORKLOAD,
+        "it has {pods} pods, of which at most {MAX_PODS_OF_WORKLOAD} are read"
+    );
+    let store = Store::connect(connection, cluster, window, &Arc::default()).await?;
     let is_of = |pod: &str| inventory.workload_of(namespace, pod).as_deref() == Some(workload);
     let mut usage = store.read(namespace, &inventory, is_of).await?;
     usage.retain(|usage| usage.id.workload == workload);
@@ -180,8 +186,7 @@ pub(super) fn read(
             bail!("no pods of workloads match on the cluster {server}");
         }
         let (begun, queries) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
-        let arguments = (&args.connection, &args.cluster);
-        let store = Store::connect(arguments, &cluster, window, &queries).await?;
+        let store = Store::connect(&args.connection, &cluster, window, &queries).await?;
         let mut usage = Vec::new();
         let (mut samples, mut pods) = (0, 0);
         for namespace in inventory.namespaces() {
@@ -217,7 +222,7 @@ struct Store {
 impl Store {
     /// Counts the requests in `queries`.
     async fn connect(
-        (args, cluster_args): (&ConnectionArgs, &ClusterArgs),
+        args: &ConnectionArgs,
         cluster: &Cluster,
         window: Window,
         queries: &Arc<AtomicUsize>,
@@ -235,9 +240,7 @@ impl Store {
                 Some(service) => discovery::named(cluster, service).await?,
                 None => discovery::discover(cluster).await?,
             };
-            let client = cluster_args
-                .patient_client(connection.query_timeout)
-                .await?;
+            let client = cluster.patient_client(connection.query_timeout)?;
             let path = found.proxy_path();
             let prometheus = Prometheus::with_client(client, &path, &connection, observer);
             (prometheus, Some(found.text()))

@@ -125,7 +125,7 @@ fn a_report_is_written_to_a_file_and_named() {
     let wrote = format!("wrote {name}; open it in a browser\n");
     assert_eq!(report.stderr, wrote);
     let page = std::fs::read_to_string(&path).expect("a page");
-    assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"));
     // Nothing is loaded from elsewhere.
     assert!(!page.contains("src=") && !page.contains("http://") && !page.contains("https://"));
 }

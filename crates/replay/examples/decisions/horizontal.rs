@@ -19,7 +19,7 @@ use replay::horizontal::{Autoscaler, Bounds, Demand, Program, Score};
 
 use crate::Plots;
 use crate::csv::{USUAL_TARGET, read_demands};
-use crate::plot::{Axis, Line, Plot};
+use crate::lines::{Axis, Line, svg};
 use curve::{Curve, geometric_mean, ratio_of_sums, with_interval};
 use predictors::{Autopilot, Oracle, Predictor, SeasonalLevel};
 
@@ -220,13 +220,13 @@ fn curves(cases: &[Case<'_>], ways: &[&Way]) -> Vec<Line> {
     ways.par_iter().map(line).collect()
 }
 
-fn plot(ready_minutes: f64, lines: Vec<Line>) -> Plot {
-    Plot {
-        title: format!("Targets from 50 to 120 %, pods ready after {ready_minutes} min"),
-        x: Axis::linear("mean number of pods"),
-        y: Axis::logarithmic("violation minutes, %"),
+fn plot(ready_minutes: f64, lines: Vec<Line>) -> String {
+    svg(
+        format!("Targets from 50 to 120 %, pods ready after {ready_minutes} min"),
+        Axis::linear("mean number of pods"),
+        Axis::logarithmic("violation minutes, %"),
         lines,
-    }
+    )
 }
 
 fn table(lines: &[Line]) -> String {

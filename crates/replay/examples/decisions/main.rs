@@ -5,7 +5,6 @@
 //! | tables | contents | series in `TRACES` |
 //! |---|---|---|
 //! | `sizes` | sizing policies, differences at equal risk | `vertical`, `adversarial` |
-//! | `hours` | requests by hour of the day against flat ones at equal risk | `vertical`, `adversarial` |
 //! | `horizontal` | violations of the HPA and of predicted metrics at equal pods | `horizontal` |
 //! | `vpa-with-hpa` | a VPA and an HPA on the same metric | `horizontal` |
 //! | `placement` | fewest nodes by scheduler and sizing policy, rebalancing | `vertical` |
@@ -16,9 +15,8 @@
 mod bootstrap;
 mod csv;
 mod horizontal;
-mod hours;
+mod lines;
 mod placement;
-mod plot;
 mod price_of_failure;
 mod sizes;
 mod vpa_with_hpa;
@@ -26,10 +24,8 @@ mod vpa_with_hpa;
 use std::path::Path;
 use std::process::ExitCode;
 
-use plot::Plot;
-
 const USAGE: &str =
-    "usage: decisions sizes|hours|horizontal|vpa-with-hpa|placement TRACES [PLOTS [first|second]]";
+    "usage: decisions sizes|horizontal|vpa-with-hpa|placement TRACES [PLOTS [first|second]]";
 
 /// Folder of the plots; `None` without plots.
 #[derive(Clone, Copy)]
@@ -40,12 +36,12 @@ impl Plots<'_> {
         self.0.is_some()
     }
 
-    fn write(self, name: &str, plot: &Plot) -> Result<(), String> {
+    fn write(self, name: &str, svg: &str) -> Result<(), String> {
         let Some(folder) = self.0 else {
             return Ok(());
         };
         let path = Path::new(folder).join(name);
-        let written = std::fs::write(&path, plot.svg());
+        let written = std::fs::write(&path, svg);
         written.map_err(|error| format!("{}: {error}", path.display()))
     }
 }
@@ -73,7 +69,6 @@ fn run(arguments: &[&str]) -> Result<(), String> {
     let traces = Path::new(traces);
     match *tables {
         "sizes" => sizes::print(traces, plots),
-        "hours" => hours::print(traces),
         "horizontal" => horizontal::print(traces, plots, is_first),
         "vpa-with-hpa" => vpa_with_hpa::print(traces, plots),
         "placement" => placement::print(traces, plots, is_first),

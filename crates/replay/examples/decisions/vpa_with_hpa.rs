@@ -13,7 +13,7 @@ use scaling::hpa::PerPodTarget;
 
 use crate::Plots;
 use crate::csv::{NamedDemand, read_demands};
-use crate::plot::{Axis, Line, Plot};
+use crate::lines::{Axis, Line, svg};
 use workload::{Day, FIRST_REQUEST, Sizing, VpaWithHpa};
 
 const DAYS: usize = 14;
@@ -122,7 +122,7 @@ fn print_sums(results: &[Vec<Vec<Day>>]) {
     }
 }
 
-fn plot(title: &str, unit: &str, results: &[Vec<Day>], number: fn(&Day) -> f64) -> Plot {
+fn plot(title: &str, unit: &'static str, results: &[Vec<Day>], number: fn(&Day) -> f64) -> String {
     let lines = WAYS.iter().zip(results).map(|((name, _), days)| {
         let points = (1..)
             .zip(days)
@@ -132,10 +132,10 @@ fn plot(title: &str, unit: &str, results: &[Vec<Day>], number: fn(&Day) -> f64) 
             points: points.collect(),
         }
     });
-    Plot {
-        title: format!("VPA and HPA on CPU, step of the demand on day 5: {title}"),
-        x: Axis::linear("day"),
-        y: Axis::logarithmic(unit),
-        lines: lines.collect(),
-    }
+    svg(
+        format!("VPA and HPA on CPU, step of the demand on day 5: {title}"),
+        Axis::linear("day"),
+        Axis::logarithmic(unit),
+        lines.collect(),
+    )
 }

@@ -1,7 +1,7 @@
 //! The health of pods as Prometheus has it: values by pod, of which larger ones are worse.
 //!
 //! A pod with new requests is worse with more than twice the largest value of the pods with the former ones,
-//! if that is more than the metric's minimum.
+//! if that is more than the metric's minimum, in two readings one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -52,8 +52,15 @@ pub struct HealthReading {
     pub values: Option<HashMap<String, f64>>,
 }
 
-/// The newest reading of each query that waves wait for.
-pub type HealthReadings = BTreeMap<HealthQuery, Arc<HealthReading>>;
+/// The readings of each query that waves wait for, the newest first: it, and the last ones before with values.
+pub type HealthReadings = BTreeMap<HealthQuery, Vec<Arc<HealthReading>>>;
+
+pub fn add_reading(readings: &mut HealthReadings, query: HealthQuery, reading: HealthReading) {
+    let of_query = readings.entry(query).or_default();
+    of_query.retain(|earlier| earlier.values.is_some());
+    of_query.insert(0, Arc::new(reading));
+    of_query.truncate(3);
+}
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@
 //! its controller, the policy and the namespace's limits.
 
 use api::vpa::VerticalPodAutoscalerSpec;
+use json_patch::jsonptr::PointerBuf;
 use model::{
     ContainerRecommendation, LimitMode, LimitModes, NamespaceLimits, Quantity, Recommendation,
     ResourceList, ResourceName,
@@ -173,17 +174,26 @@ impl PodToSize<'_> {
                 .filter(has_its_limits)
                 .unwrap_or_else(|| as_it_is.map(ResourceList::clone))
         };
-        sized_containers(self.running, self.native_sidecars)
-            .map(written)
-            .collect()
+        let sized = sized_containers(self.running, self.native_sidecars);
+        let mut all: Vec<_> = sized.map(written).collect();
+        if self.running.whole_of.is_some() {
+            let whole = self.whole(&all);
+            let requests = whole.default_requests();
+            all[0][0] = requests;
+        }
+        all
     }
 
     fn whole<'w>(&'w self, written: &'w [[ResourceList; 2]]) -> WholePod<'w> {
-        let main = self.running.containers.iter();
-        let main = main.map(|container| (ContainerRole::Main, true, container));
-        let init = self.running.init_containers.iter().map(|container| {
+        let parts = self.running.parts();
+        // The only size is that of the pod.
+        let is_whole = self.running.whole_of.is_some();
+        let main = parts.containers.iter();
+        let main = main.map(|container| (ContainerRole::Main, !is_whole, container));
+        let init = parts.init_containers.iter().map(|container| {
             if container.is_sidecar {
-                (ContainerRole::Sidecar, self.native_sidecars, container)
+                let is_sized = self.native_sidecars && !is_whole;
+                (ContainerRole::Sidecar, is_sized, container)
             } else {
                 (ContainerRole::Init, false, container)
             }
@@ -191,8 +201,10 @@ impl PodToSize<'_> {
         let mut sized = written.iter().enumerate();
         let containers = main.chain(init).map(|(role, is_sized, container)| {
             let size = if is_sized { sized.next() } else { None };
+            // The kubelet reports the pod's limits for containers without their own.
+            let as_it_is = if is_whole { specified } else { effective };
             let [requests, limits] =
-                size.map_or_else(|| effective(container), |(_, written)| written.each_ref());
+                size.map_or_else(|| as_it_is(container), |(_, written)| written.each_ref());
             WholeContainer {
                 role,
                 written: Written {
@@ -202,13 +214,21 @@ impl PodToSize<'_> {
                 size: size.map(|(index, _)| index),
             }
         });
-        let resources = self.running.resources.as_ref();
-        WholePod {
-            containers: containers.collect(),
-            resources: resources.map(|[requests, limits]| Written {
-                requests: requests.as_ref(),
-                limits: limits.as_ref(),
+        let containers = containers.collect();
+        let resources = match (is_whole, written, &self.running.whole) {
+            (true, [[requests, limits]], _) => Some(Written {
+                requests: Some(requests),
+                limits: Some(limits),
             }),
+            (_, _, whole) => whole.as_ref().map(|of_pod| Written {
+                requests: of_pod.requests.as_ref(),
+                limits: of_pod.limits.as_ref(),
+            }),
+        };
+        WholePod {
+            containers,
+            resources,
+            is_sized: is_whole,
         }
     }
 
@@ -241,17 +261,22 @@ pub(crate) fn sized_containers(
     running.containers.iter().chain(sidecars)
 }
 
-/// The paths of [`sized_containers`], with native sidecars, in the specification: list and index.
-pub(crate) fn container_paths(running: &Running) -> impl Iterator<Item = (&'static str, usize)> {
+/// The paths of the resources of [`sized_containers`], with native sidecars, in the pod.
+pub(crate) fn resource_paths(running: &Running) -> impl Iterator<Item = PointerBuf> {
+    let is_whole = running.whole_of.is_some();
     let sidecars = running
         .init_containers
         .iter()
         .enumerate()
         .filter(|(_, container)| container.is_sidecar);
     let sidecars = sidecars.map(|(index, _)| ("initContainers", index));
-    (0..running.containers.len())
-        .map(|index| ("containers", index))
-        .chain(sidecars)
+    let containers = (0..running.containers.len()).map(|index| ("containers", index));
+    containers.chain(sidecars).map(move |(list, index)| {
+        if is_whole {
+            return PointerBuf::from_tokens(["spec", "resources"]);
+        }
+        PointerBuf::from_tokens(["spec", list, &index.to_string(), "resources"])
+    })
 }
 
 fn add_missing(list: &mut ResourceList, written: &ResourceList, resource: &ResourceName) {

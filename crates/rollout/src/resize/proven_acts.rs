@@ -302,7 +302,8 @@ pub(crate) struct Stopped {
 /// The stopped containers for which a resize must wait: it changes memory limits, the pod's cgroup
 /// depends on them, and none of these containers runs. `None` if the resize takes effect at once.
 pub(crate) fn stopped(pod: &Pod, running: &Running, sizes: &DesiredSizes) -> Option<Stopped> {
-    if !pod.memory_cgroup.is_sum {
+    // The kubelet resizes the cgroup of a pod as a whole at any time.
+    if !pod.memory_cgroup.is_sum || running.whole_of.is_some() {
         return None;
     }
     let limited = resized_containers(running, sizes).filter(|(container, size)| {

@@ -9,19 +9,29 @@ use view::{ContainerSpec, Running};
 use crate::resize::pod_size::{sized_containers, specified};
 use crate::resize::resize_patch::DesiredSizes;
 
-/// Whether a resize would change the class. Init containers count too.
+/// Whether a resize would change the class. Init containers count too. Where the pod has resources as a
+/// whole, these alone count.
 pub(crate) fn would_change(running: &Running, sizes: &DesiredSizes) -> bool {
-    let init = running.init_containers.iter().filter(|it| !it.is_sidecar);
-    let init = init.map(|container| (container, None));
+    if running.whole.is_some() && running.whole_of.is_none() {
+        return false;
+    }
     let sizes = sizes
         .iter()
         .map(Option::as_ref)
         .chain(std::iter::repeat(None));
-    let after = init
-        .clone()
-        .chain(sized_containers(running, true).zip(sizes));
-    let before = sized_containers(running, true).map(|container| (container, None));
-    class(init.chain(before)) != class(after)
+    let after = not_sized(running).chain(sized_containers(running, true).zip(sizes));
+    let present = match running.whole {
+        Some(_) => running,
+        None => running.parts(),
+    };
+    let before = sized_containers(present, true).map(|container| (container, None));
+    class(not_sized(present).chain(before)) != class(after)
+}
+
+/// The init containers that have ended when others start.
+fn not_sized(running: &Running) -> impl Iterator<Item = (&ContainerSpec, Option<&ContainerSize>)> {
+    let init = running.init_containers.iter().filter(|it| !it.is_sidecar);
+    init.map(|container| (container, None))
 }
 
 /// Whether the class is `Guaranteed`, and whether it is `BestEffort`; neither for `Burstable`. The

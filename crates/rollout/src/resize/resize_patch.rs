@@ -14,7 +14,7 @@ use sizing::ContainerSize;
 use view::{ContainerSpec, Running};
 
 use crate::clock::ClockReading;
-use crate::resize::pod_size::{container_paths, requests, sized_containers, specified};
+use crate::resize::pod_size::{requests, resource_paths, sized_containers, specified};
 use crate::resize::startup_boost;
 
 /// Annotation that Plimsoll writes on a pod: the pod was resized in place; upstream's.
@@ -90,28 +90,24 @@ fn with_original_cpu(
 
 pub(crate) fn patch(running: &Running, sizes: &DesiredSizes) -> Patch {
     let mut operations = Vec::new();
-    for ((list, index), (container, size)) in
-        container_paths(running).zip(sized_containers(running, true).zip(sizes))
+    for (at, (container, size)) in
+        resource_paths(running).zip(sized_containers(running, true).zip(sizes))
     {
         let Some(size) = size else { continue };
-        let index = index.to_string();
-        let at = ["spec", list, &index, "resources"];
         // A container with resource claims has the field already.
         if container.requests.is_none() && container.limits.is_none() && !container.has_claims {
-            operations.push(add(&at, json!({})));
+            operations.push(add(&at, &[], json!({})));
         }
         for (field, list, before) in [
             ("requests", &size.requests, &container.requests),
             ("limits", &size.limits, &container.limits),
         ] {
             if before.is_none() && !list.is_empty() {
-                operations.push(add(&[&at[..], &[field]].concat(), json!({})));
+                operations.push(add(&at, &[field], json!({})));
             }
             for (name, quantity) in list.iter() {
-                operations.push(add(
-                    &[&at[..], &[field, name.as_str()]].concat(),
-                    json!(quantity.to_string()),
-                ));
+                let quantity = json!(quantity.to_string());
+                operations.push(add(&at, &[field, name.as_str()], quantity));
             }
         }
     }
@@ -132,11 +128,12 @@ pub(crate) fn annotation_changes(
         .collect()
 }
 
-fn add(path: &[&str], value: Value) -> PatchOperation {
-    PatchOperation::Add(AddOperation {
-        path: PointerBuf::from_tokens(path.iter().copied()),
-        value,
-    })
+fn add(at: &PointerBuf, within: &[&str], value: Value) -> PatchOperation {
+    let mut path = at.clone();
+    for token in within {
+        path.push_back(*token);
+    }
+    PatchOperation::Add(AddOperation { path, value })
 }
 
 pub(crate) fn resized_containers<'a>(

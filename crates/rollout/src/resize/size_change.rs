@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use model::{ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName};
+use model::{
+    ContainerRecommendation, Quantity, Recommendation, ResourceList, ResourceName, shown_name,
+};
 use view::{ContainerSpec, Running};
 
 use super::observed_containers;
@@ -91,7 +93,12 @@ fn violation(
 
 impl fmt::Display for SizeChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} request ", self.container, self.resource)?;
+        write!(
+            f,
+            "{} {} request ",
+            shown_name(&self.container),
+            self.resource
+        )?;
         match &self.from {
             Some(from) => write!(f, "{from} -> {}", self.to)?,
             None => write!(f, "none -> {}", self.to)?,

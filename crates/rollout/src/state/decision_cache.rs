@@ -58,9 +58,10 @@ impl DecisionCache {
 
     /// Marks the VPA objects with a query that has other values now.
     pub(crate) fn mark_read(&mut self, earlier: &HealthReadings, now: &HealthReadings) {
-        let is_new = |query: &HealthQuery| {
-            earlier.get(query).map(Arc::as_ptr) != now.get(query).map(Arc::as_ptr)
+        let newest = |readings: &HealthReadings, query: &HealthQuery| {
+            readings.get(query)?.first().map(Arc::as_ptr)
         };
+        let is_new = |query: &HealthQuery| newest(earlier, query) != newest(now, query);
         for ((_, name, namespace), decision) in &self.by_vpa {
             if decision.plan.health_queries.iter().any(is_new) {
                 self.matched.mark_vpa(namespace, name);

@@ -41,7 +41,7 @@ impl VpaPass<'_> {
     }
 
     /// Compares a pod with those that have other requests, once it has been well for `proven_after`. Values
-    /// before that may be of its start.
+    /// before that may be of its start. One reading of a worse value may be chance: another one must follow.
     pub(super) fn health(
         &self,
         queries: &[HealthQuery],
@@ -50,60 +50,76 @@ impl VpaPass<'_> {
         well_for: Duration,
     ) -> Health {
         let proven_after = self.proven_after();
-        let mut health = Health::Well;
-        let same = |it: &&&Member| revision(it.pod) == revision(member.pod);
         let is_settled = |it: &&&Member| {
             let ready_since = it.running.ready_since;
             let ready_for = ready_since.map(|since| self.context.now.since(since));
-            ready_for.is_some_and(|it| it >= proven_after)
+            revision(it.pod) == revision(member.pod)
+                && ready_for.is_some_and(|it| it >= proven_after)
         };
+        let settled: Vec<&Member> = others.iter().filter(is_settled).copied().collect();
+        let is_recent = |reading: &&HealthReading| {
+            let age = self.context.now.monotonic.saturating_sub(reading.began);
+            well_for.saturating_sub(age) >= proven_after
+        };
+        let mut health = Health::Well;
         for query in queries {
-            let counts_throttling = query.metric == HealthMetric::Throttling;
+            let metric = &query.metric;
             // No smaller limit, no throttling by the new requests.
-            if counts_throttling && !others.iter().any(|it| has_less_cpu(member, it)) {
+            let may_be_worse = *metric != HealthMetric::Throttling
+                || others.iter().any(|it| has_less_cpu(member, it));
+            if !may_be_worse {
                 continue;
             }
-            let reading = self.context.snapshot.health.get(query);
-            let is_recent = |reading: &&HealthReading| {
-                let age = self.context.now.monotonic.saturating_sub(reading.began);
-                well_for.saturating_sub(age) >= proven_after
-            };
-            let Some(reading) = reading.map(AsRef::as_ref).filter(is_recent) else {
-                return Health::Unread;
-            };
-            // A query gives no value for a pod without errors, and none of throttling without a limit.
-            let value = |it: &Member| {
-                let value = reading.values.as_ref()?.get(&it.pod.key.name).copied();
-                let may_lack = !counts_throttling || cpu_limits(it).next().is_none();
-                value.or(may_lack.then_some(0.0))
-            };
-            let own = value(member).filter(|_| reading.values.is_some());
-            let Some(own) = own else {
-                health = Health::Unknown;
-                continue;
-            };
-            let mut others = others.iter().filter(is_settled).filter(same).peekable();
-            if !query.metric.is_worse(own, 0.0) || others.peek().is_none() {
-                continue;
-            }
-            let Some(largest) = others.filter_map(|it| value(it)).reduce(f64::max) else {
-                health = Health::Unknown;
-                continue;
-            };
-            if query.metric.is_worse(own, largest) {
-                return Health::Worse(match query.metric {
-                    HealthMetric::Throttling => Failure::Throttled {
-                        value: own,
-                        largest,
-                    },
-                    HealthMetric::Expression(_) => Failure::Query {
-                        value: own,
-                        largest,
-                    },
-                });
+            let readings = self.context.snapshot.health.get(query);
+            let readings = readings.into_iter().flatten().map(AsRef::as_ref);
+            let mut found = readings
+                .filter(is_recent)
+                .map(|it| compare(metric, it, member, &settled));
+            match (found.next(), found.next()) {
+                (Some(Health::Worse(failure)), Some(Health::Worse(_))) => {
+                    return Health::Worse(failure);
+                }
+                (None | Some(Health::Worse(_)), _) => health = Health::Unread,
+                (Some(Health::Unknown), _) if matches!(health, Health::Well) => {
+                    health = Health::Unknown;
+                }
+                _ => {}
             }
         }
         health
+    }
+}
+
+/// Compares the value of a pod in a reading with the largest one of others.
+fn compare(
+    metric: &HealthMetric,
+    reading: &HealthReading,
+    member: &Member,
+    others: &[&Member],
+) -> Health {
+    let counts_throttling = *metric == HealthMetric::Throttling;
+    // A query gives no value for a pod without errors, and none of throttling without a limit.
+    let value_of = |it: &Member| {
+        let value = reading.values.as_ref()?.get(&it.pod.key.name).copied();
+        let may_lack = !counts_throttling || cpu_limits(it).next().is_none();
+        value.or(may_lack.then_some(0.0))
+    };
+    let Some(value) = value_of(member).filter(|_| reading.values.is_some()) else {
+        return Health::Unknown;
+    };
+    if !metric.is_worse(value, 0.0) || others.is_empty() {
+        return Health::Well;
+    }
+    let largest = others.iter().filter_map(|it| value_of(it)).reduce(f64::max);
+    match (largest, metric) {
+        (None, _) => Health::Unknown,
+        (Some(largest), _) if !metric.is_worse(value, largest) => Health::Well,
+        (Some(largest), HealthMetric::Throttling) => {
+            Health::Worse(Failure::Throttled { value, largest })
+        }
+        (Some(largest), HealthMetric::Expression(_)) => {
+            Health::Worse(Failure::Query { value, largest })
+        }
     }
 }
 

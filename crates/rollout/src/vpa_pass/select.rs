@@ -1,6 +1,9 @@
 //! Selection of the pods that want another size.
 
+use std::cmp::Reverse;
+
 use api::rollback::Rollback;
+use view::{Pod, WellKnown};
 
 use super::{Candidate, EPSILON, Member, PassContext, VpaPass};
 use crate::action::ActionReason;
@@ -11,8 +14,16 @@ use crate::selection::eviction_requirements;
 use crate::selection::priority::Priority;
 use crate::skip::SkipReason;
 
+/// The ordinal of a pod of a `StatefulSet`, whose own updates begin with the last one.
+fn ordinal(pod: &Pod) -> Option<u64> {
+    let owner = pod.owner.as_ref()?;
+    let (_, ordinal) = pod.key.name.rsplit_once('-')?;
+    (owner.kind == WellKnown::StatefulSet.kind()).then_some(ordinal.parse().ok()?)
+}
+
 impl VpaPass<'_> {
-    /// The pods that want another size, the most urgent first.
+    /// The pods that want another size, the most urgent first; with waves those of a `StatefulSet` from the
+    /// last ordinal on.
     pub(super) fn candidates<'m>(
         &self,
         members: Vec<&'m Member<'m>>,
@@ -23,6 +34,9 @@ impl VpaPass<'_> {
             .filter_map(|member| self.candidate(member, builder))
             .collect();
         candidates.sort_by(|a, b| a.priority.cmp_urgency(&b.priority));
+        if self.context.settings.waves.is_some() {
+            candidates.sort_by_key(|candidate| Reverse(ordinal(candidate.member.pod)));
+        }
         candidates.sort_by_key(|candidate| candidate.reason != ActionReason::QuickOom);
         candidates
     }

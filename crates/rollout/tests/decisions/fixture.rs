@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use model::{ContainerRecommendation, Cpu, Memory, Recommendation, ResourceList};
 use placement::MeasuredLoad;
@@ -154,6 +154,20 @@ impl Fixture {
         self.pods_of("CloneSet", name, 0..replicas);
         self.read_scale(name, replicas as i32);
         self.vpa_of("apps.kruise.io/v1alpha1", "CloneSet", name, &json!({}));
+    }
+
+    /// A `StatefulSet` with pods and a VPA object.
+    pub(super) fn stateful_set(&mut self, name: &str, replicas: usize) {
+        let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "serviceName": "", "template": {}});
+        let set = json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec});
+        let set: StatefulSet = serde_json::from_value(set).expect("a StatefulSet");
+        let sets = self.view.controllers_mut(WellKnown::StatefulSet);
+        sets.apply(Arc::new(Controller::from(set)));
+        self.vpa_of("apps/v1", "StatefulSet", name, &json!({}));
+        let own = |it: &mut Value| it["metadata"]["ownerReferences"] = owner("StatefulSet", name);
+        for number in 0..replicas {
+            self.pod_with(name, &format!("{name}-{number}"), &json!({}), own);
+        }
     }
 
     /// Reads the scale subresource of a `CloneSet` again.

@@ -18,6 +18,7 @@ mod tolerance;
 mod wave_health;
 mod wave_histories;
 mod waves;
+mod whole_pods;
 
 use std::time::Duration;
 

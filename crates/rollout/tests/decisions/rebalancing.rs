@@ -425,7 +425,8 @@ fn a_namespace_does_not_move_what_other_nodes_or_tools_may_not_bear() {
         pod["spec"]["volumes"] =
             json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     };
-    let kept: [(&str, Change); 4] = [
+    let of_group = |pod: &mut Value| pod["spec"]["schedulingGroup"] = json!({"podGroupName": "g"});
+    let kept: [(&str, Change); 5] = [
         (
             "Karpenter",
             &annotate("karpenter.sh/do-not-disrupt", "true"),
@@ -436,6 +437,7 @@ fn a_namespace_does_not_move_what_other_nodes_or_tools_may_not_bear() {
         ),
         ("Job", &of_job),
         ("volume", &with_data),
+        ("group", &of_group),
     ];
     for (name, change) in kept {
         for (own, expected) in [(None, 0), (Some("true"), 2)] {

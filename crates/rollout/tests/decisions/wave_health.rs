@@ -1,10 +1,11 @@
 //! Waves that wait for the health of pods by Prometheus.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::rollback::{MAX_WAVE_QUERY, WAVE_QUERY};
-use rollout::{HealthMetric, HealthQuery, HealthReading, Plan, SkipReason, WaveSettings};
+use rollout::{
+    HealthMetric, HealthQuery, HealthReading, Plan, SkipReason, WaveSettings, add_reading,
+};
 use serde_json::json;
 
 use super::fixture::{Fixture, evicted};
@@ -73,15 +74,21 @@ fn read(fixture: &mut Fixture, query: HealthQuery, values: Option<&[(&str, f64)]
         began: fixture.now.monotonic,
         values,
     };
-    fixture.health.insert(query, Arc::new(reading));
+    add_reading(&mut fixture.health, query, reading);
 }
 
-/// The pass after a minute, with these latencies and shares of throttled periods.
+/// Reads these latencies and shares of throttled periods.
+fn read_both(fixture: &mut Fixture, latencies: &[(&str, f64)], throttled: &[(&str, f64)]) {
+    read(fixture, latency(), Some(latencies));
+    read(fixture, throttling(), Some(throttled));
+}
+
+/// The pass after a minute in which these latencies and shares of throttled periods were read twice.
 fn judged(latencies: &[(&str, f64)], throttled: &[(&str, f64)]) -> Plan {
     let mut fixture = first_wave();
     pass_time(&mut fixture, MINUTE);
-    read(&mut fixture, latency(), Some(latencies));
-    read(&mut fixture, throttling(), Some(throttled));
+    read_both(&mut fixture, latencies, throttled);
+    read_both(&mut fixture, latencies, throttled);
     fixture.pass()
 }
 
@@ -111,6 +118,26 @@ fn values_that_doubled_roll_back_and_others_do_not() {
     check(&[], &shares("web-0x", 0.2, 0.0), None);
     check(&[], &shares("web-0x", 0.8, 0.7), None);
     check(&[("web-1", 9.0)], &shares("web-1", 1.0, 0.0), None);
+}
+
+#[test]
+fn one_worse_reading_delays_the_wave_and_does_not_end_it() {
+    let calm = shares("", 0.0, 0.0);
+    let slow = [("web-0x", 0.3), ("web-1", 0.1)];
+    let mut fixture = first_wave();
+    pass_time(&mut fixture, MINUTE);
+    for latencies in [&slow[..], &[], &slow] {
+        read_both(&mut fixture, latencies, &calm);
+        let expected = if latencies.is_empty() { 3 } else { 0 };
+        let plan = fixture.pass();
+        assert_eq!((plan.rollbacks.len(), plan.actions.len()), (0, expected));
+        pass_time(&mut fixture, Duration::from_secs(10));
+    }
+    read(&mut fixture, latency(), None);
+    fixture.check_skipped(SkipReason::HealthUnknown);
+    read_both(&mut fixture, &slow, &calm);
+    let plan = fixture.pass();
+    assert_eq!(plan.rollbacks.len(), 1, "a failed reading says nothing");
 }
 
 #[test]

@@ -2,12 +2,11 @@
 //! jump.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::rollback::WAVE_QUERY;
 use proptest::prelude::*;
-use rollout::{HealthMetric, HealthQuery, HealthReading, RolloutState, WaveSettings};
+use rollout::{HealthMetric, HealthQuery, HealthReading, RolloutState, WaveSettings, add_reading};
 use serde_json::json;
 use view::{ObjectKey, Pod};
 
@@ -88,7 +87,7 @@ impl History {
             namespace: "shop".to_owned(),
             metric: HealthMetric::Expression("slow".to_owned()),
         };
-        self.fixture.health.insert(query, Arc::new(reading));
+        add_reading(&mut self.fixture.health, query, reading);
     }
 
     /// Whether a pod has proven its requests. A slow one may have, unless pods with the former requests are well

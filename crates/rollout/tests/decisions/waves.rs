@@ -316,3 +316,12 @@ fn a_pod_proves_its_requests_from_their_effect_on() {
     pass_time(&mut fixture, Duration::from_secs(1));
     assert_eq!(fixture.pass().actions.len(), 3);
 }
+
+#[test]
+fn the_pods_of_a_stateful_set_go_from_the_last_ordinal() {
+    let mut fixture = Fixture::new();
+    fixture.settings.waves = Some(WaveSettings::default());
+    fixture.settings.eviction_tolerance = 1.0;
+    fixture.stateful_set("db", 12);
+    assert_eq!(evicted(&fixture.pass()), ["db-11"]);
+}

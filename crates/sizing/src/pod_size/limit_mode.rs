@@ -6,7 +6,7 @@
 
 use model::{
     ControlledValues, LimitMode, LimitModes, Limits, NamespaceLimits, Quantity, ResourceList,
-    ResourceName,
+    ResourceName, shown_name,
 };
 
 use super::proportion::{Rounding, proportional_limit, proportional_limits, scale};
@@ -148,7 +148,7 @@ pub fn limits_text<'a>(
     };
     let listed = containers
         .into_iter()
-        .filter_map(|(name, size)| Some(format!("{name}: {}", text(size)?)));
+        .filter_map(|(name, size)| Some(format!("{}: {}", shown_name(name), text(size)?)));
     let listed: Vec<_> = listed.take(MAX_LISTED).collect();
     (!listed.is_empty()).then(|| listed.join("; "))
 }

@@ -41,6 +41,11 @@ impl Refusal {
 /// Reverts the resources of `sizes` for which the API server would refuse the pod, but not the pod
 /// as it is written: first of single containers, then of all.
 pub fn revert_refused(pod: &WholePod<'_>, sizes: &mut [ContainerSize], items: &[LimitRangeItem]) {
+    if let (true, [size]) = (pod.is_sized, &mut *sizes) {
+        for resource in RESOURCES {
+            raise_to_containers(pod, size, &resource);
+        }
+    }
     for container in &pod.containers {
         let Some(size) = container.size.and_then(|index| sizes.get_mut(index)) else {
             continue;
@@ -68,9 +73,10 @@ pub fn revert_refused(pod: &WholePod<'_>, sizes: &mut [ContainerSize], items: &[
     for resource in RESOURCES {
         let amounts = |state| {
             let of_pod = |field| {
-                let own = pod
-                    .resources
-                    .and_then(|own| own.list(field)?.get(&resource));
+                let size = sizes.first();
+                let size = size.filter(|_| state == PodState::Sized && pod.is_sized);
+                let own = pod.resources.unwrap_or_default();
+                let own = own.amount(size, field, &resource);
                 own.cloned()
                     .or_else(|| pod.total(sizes, field, &resource, state))
             };
@@ -84,12 +90,40 @@ pub fn revert_refused(pod: &WholePod<'_>, sizes: &mut [ContainerSize], items: &[
         }
     }
     for resource in RESOURCES {
-        if pod
-            .resources
-            .is_some_and(|own| is_above(own, pod, sizes, &resource))
-        {
+        let is_above = |own| is_above(own, pod, sizes, &resource);
+        if !pod.is_sized && pod.resources.is_some_and(is_above) {
             revert_all(sizes, &resource, Refusal::PodResources);
         }
+    }
+}
+
+/// Raises the size of a pod to what its containers ask for: the API server refuses a pod whose containers
+/// request more in sum, or one of which has a greater limit.
+fn raise_to_containers(pod: &WholePod<'_>, size: &mut ContainerSize, resource: &ResourceName) {
+    let written = pod.resources.unwrap_or_default();
+    let requested = pod.total(&[], ResourcesField::Requests, resource, PodState::Written);
+    let limits = pod.containers.iter();
+    let limits = limits.filter_map(|it| it.written.amount(None, ResourcesField::Limits, resource));
+    let mut is_raised = false;
+    if let (Some(request), Some(least)) = (size.requests.get(resource), requested)
+        && *request < least
+    {
+        size.requests.insert(resource.clone(), least);
+        is_raised = true;
+    }
+    let amount = |field| written.amount(Some(size), field, resource).cloned();
+    let least = limits.max().cloned().max(amount(ResourcesField::Requests));
+    let follows = size.limits.get(resource).is_some();
+    if let (Some(limit), Some(least)) = (amount(ResourcesField::Limits), least)
+        && follows
+        && limit < least
+    {
+        size.limits.insert(resource.clone(), least);
+        is_raised = true;
+    }
+    if is_raised {
+        size.notes
+            .push(format!("{resource}: raised to what the containers ask for"));
     }
 }
 

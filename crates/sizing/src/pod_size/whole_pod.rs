@@ -15,6 +15,8 @@ pub struct WholePod<'a> {
     /// Containers of `containers`, then those of `initContainers`, each in its order.
     pub containers: Vec<WholeContainer<'a>>,
     pub resources: Option<Written<'a>>,
+    /// Whether the only size is that of the pod, in place of sizes of containers.
+    pub is_sized: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +110,21 @@ impl<'a> Written<'a> {
 }
 
 impl WholePod<'_> {
+    /// The requests of the pod as a whole: as written, else the total of its containers, else its limits.
+    /// Source: `setDefaultPodRequests` of Kubernetes' `pkg/apis/core/v1`, for pods with limits.
+    pub fn default_requests(&self) -> ResourceList {
+        let own = self.resources.unwrap_or_default();
+        let mut requests = own.requests.cloned().unwrap_or_default();
+        for (resource, limit) in own.limits.into_iter().flat_map(ResourceList::iter) {
+            if requests.get(resource).is_none() {
+                let total = self.total(&[], ResourcesField::Requests, resource, PodState::Written);
+                let total = total.filter(|total| !total.is_zero());
+                requests.insert(resource.clone(), total.unwrap_or_else(|| limit.clone()));
+            }
+        }
+        requests
+    }
+
     /// The total of a resource; `None` if no container has a value.
     pub(super) fn total(
         &self,

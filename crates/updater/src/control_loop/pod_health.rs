@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::rollback::MAX_WAVE_QUERY;
 use model::FairSlots;
-use rollout::{HealthMetric, HealthQuery, HealthReading, HealthReadings};
+use rollout::{HealthMetric, HealthQuery, HealthReading, HealthReadings, add_reading};
 use sources::error_chain::with_causes;
 use sources::prometheus::{Connection, InstantSample, Prometheus, confine, matcher};
 use tokio::task::JoinSet;
@@ -121,7 +121,7 @@ impl PodHealth {
         if !self.due.contains_key(&query) {
             return;
         }
-        let known = self.readings.get(&query);
+        let known = self.readings.get(&query).and_then(|it| it.first());
         if let Err(error) = &values
             && known.is_none_or(|known| known.values.is_some())
         {
@@ -130,7 +130,7 @@ impl PodHealth {
         }
         let values = values.ok();
         let reading = HealthReading { began, values };
-        self.readings.insert(query, Arc::new(reading));
+        add_reading(&mut self.readings, query, reading);
     }
 }
 

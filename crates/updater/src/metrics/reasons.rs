@@ -23,6 +23,14 @@ pub(super) fn resize_failure(action: &Action, outcome: &ActionOutcome) -> &'stat
     }
 }
 
+/// All values of [`paused_vpa`].
+pub(super) const PAUSED_VPAS: [&str; 4] = [
+    "frozen",
+    "outside_window",
+    "unreadable_window",
+    "rolled_back",
+];
+
 pub(super) fn paused_vpa(reason: &VpaPauseReason) -> &'static str {
     match reason {
         VpaPauseReason::RecommendationFrozen => "frozen",

@@ -31,6 +31,8 @@ pub(super) struct Histories {
     pub(super) selector_index: SelectorIndex,
     /// Number of VPAs with their own sizing policy: zero in most namespaces.
     pub(super) per_vpa_policies: usize,
+    /// Number of VPAs that size pods as a whole: zero in most namespaces.
+    pub(super) whole_pods: usize,
     /// Whether VPAs with per-VPA rules have changed since the rules of all containers were computed.
     pub(super) are_rules_outdated: bool,
 }
@@ -47,6 +49,7 @@ impl Histories {
             selections: Slab::default(),
             selector_index: SelectorIndex::default(),
             per_vpa_policies: 0,
+            whole_pods: 0,
             are_rules_outdated: false,
         }
     }

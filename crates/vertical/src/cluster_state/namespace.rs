@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::Labels;
+use model::{Labels, WHOLE_POD};
 use sizing::{ContainerState, HistogramConfigs, MemoryRules};
 use view::Phase;
 
-use super::histories::Histories;
+use super::histories::{Histories, names};
 use super::selection::{Group, History};
 use super::vpa::VpaSpec;
 
@@ -46,8 +46,8 @@ impl Pod {
     ) {
         self.phase = phase;
         self.init_containers = init_containers;
-        self.containers
-            .retain(|(name, _)| containers.iter().any(|container| **container == **name));
+        let remains = |name: &str| name == WHOLE_POD || containers.iter().any(|it| **it == *name);
+        self.containers.retain(|(name, _)| remains(name));
         for container in containers {
             if self.container_mut(container).is_none() {
                 self.containers.reserve_exact(1);
@@ -151,14 +151,30 @@ impl Namespace {
         self.histories.drop_if_idle(group);
     }
 
-    /// A container and its history, which is created if missing.
+    /// Whether a VPA sizes a pod as a whole.
+    pub(super) fn sizes_whole(&self, pod: &str) -> bool {
+        let Histories {
+            selections, vpas, ..
+        } = &self.histories;
+        let is_whole = |name: &Arc<str>| vpas.get(name).is_some_and(|vpa| vpa.is_sized(WHOLE_POD));
+        let group = || self.group(self.pods.get(pod)?);
+        self.histories.whole_pods > 0
+            && group().is_some_and(|group| names(selections, &group.selections).any(is_whole))
+    }
+
+    /// A container, or the pod as a whole if a VPA sizes it, and its history, which is created if missing.
     pub(super) fn container(
         &mut self,
         pod: &str,
         container: &str,
         now: Timestamp,
     ) -> Option<(&mut ContainerState, &mut History)> {
+        let is_whole = container == WHOLE_POD && self.sizes_whole(pod);
         let pod = self.pods.get_mut(pod)?;
+        if is_whole && !pod.has_container(container) {
+            pod.containers
+                .push((container.into(), ContainerState::default()));
+        }
         let group = pod.group;
         let state = pod.container_mut(container)?;
         Some((state, self.histories.history(group, container, now)?))
@@ -177,6 +193,8 @@ impl Namespace {
         let before = std::mem::replace(&mut vpa.spec, spec);
         histories.per_vpa_policies += usize::from(vpa.spec.sizing.is_some());
         histories.per_vpa_policies -= usize::from(before.sizing.is_some());
+        histories.whole_pods += usize::from(vpa.spec.sizes_whole_pods());
+        histories.whole_pods -= usize::from(before.sizes_whole_pods());
         vpa.reset_policy_history(before.sizing.as_deref(), awaits_earlier);
         let has_rules = before.has_rules() || vpa.spec.has_rules();
         if before.selector != vpa.spec.selector {
@@ -207,6 +225,7 @@ impl Namespace {
             return;
         };
         self.histories.per_vpa_policies -= usize::from(removed.spec.sizing.is_some());
+        self.histories.whole_pods -= usize::from(removed.spec.sizes_whole_pods());
         self.histories.are_rules_outdated |= removed.spec.has_rules();
     }
 }

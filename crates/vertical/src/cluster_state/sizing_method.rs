@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 
-use model::{MethodStep, fnv1a};
+use model::{MethodStep, WHOLE_POD, fnv1a};
 use sizing::{
     Amounts, Estimate, Instant, MethodSettings, MethodTarget, Observation, ScalingMode,
     SizingMethod, policy_for,
@@ -144,7 +144,7 @@ impl Vpa {
 
     pub(super) fn is_sized(&self, container: &str) -> bool {
         let policy = policy_for(&self.spec.policies, container);
-        policy.is_none_or(|policy| policy.mode == ScalingMode::Auto)
+        policy.map_or(container != WHOLE_POD, |it| it.mode == ScalingMode::Auto)
     }
 
     /// Creates or drops the history of the VPA's own policy after the policy changed.

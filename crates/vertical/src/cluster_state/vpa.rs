@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::Selector;
+use model::{Selector, WHOLE_POD};
 use sizing::{ContainerPolicy, MethodSettings, VpaMethodSettings};
 
 use super::method_history::MethodHistories;
@@ -39,6 +39,13 @@ impl Default for VpaSpec {
 }
 
 impl VpaSpec {
+    /// Whether pods are sized as a whole, in place of their containers.
+    pub(super) fn sizes_whole_pods(&self) -> bool {
+        self.policies
+            .iter()
+            .any(|it| it.container_name == WHOLE_POD)
+    }
+
     /// Whether it overrides memory rules of a container.
     pub(super) fn has_rules(&self) -> bool {
         self.policies.iter().any(ContainerPolicy::has_rules)

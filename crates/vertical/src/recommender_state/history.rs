@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use api::checkpoint::VerticalPodAutoscalerCheckpointStatus;
 use api::vpa::{ConditionStatus, FETCHING_HISTORY, VerticalPodAutoscalerCondition};
 use jiff::Timestamp;
-use model::Selector;
+use model::{Selector, WHOLE_POD};
 use sizing::CheckpointError;
 use view::{Checkpoint, ObjectKey, Table};
 
@@ -150,11 +150,11 @@ impl RecommenderState {
             }
         }
         let mut result = LoadedCheckpoints::default();
-        if self.history.is_some() {
-            return result;
-        }
         for (checkpoint, status) in self.stored_history.checkpoints() {
             let (key, container) = (checkpoint.vpa(), &checkpoint.spec.container_name);
+            if self.is_backfilled(container) {
+                continue;
+            }
             let Some(tracked) = self.vpas.get_mut(&key) else {
                 continue;
             };
@@ -182,6 +182,11 @@ impl RecommenderState {
         result
     }
 
+    /// Whether the history of a container comes from Prometheus, which has none of whole pods.
+    pub(super) fn is_backfilled(&self, container: &str) -> bool {
+        self.history.is_some() && container != WHOLE_POD
+    }
+
     /// Loads the histories of sizing methods as they are stored now: each belongs to one object, so
     /// samples that were taken here are in the stored one only if they are in that here, too.
     fn load_method_histories(
@@ -192,6 +197,9 @@ impl RecommenderState {
     ) {
         for checkpoint in checkpoints.iter() {
             let (key, container) = (checkpoint.vpa(), &checkpoint.spec.container_name);
+            if self.is_backfilled(container) {
+                continue;
+            }
             let Some(tracked) = self.vpas.get_mut(&key) else {
                 continue;
             };

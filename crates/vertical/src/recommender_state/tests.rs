@@ -14,6 +14,7 @@ mod schedulable;
 mod sidecars;
 mod sizing_history;
 mod targets;
+mod whole_pods;
 
 use model::ContainerUsage;
 use serde_json::json;

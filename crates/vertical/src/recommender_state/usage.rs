@@ -15,10 +15,10 @@ use std::sync::Arc;
 
 use api::vpa::UpdateMode;
 use jiff::{SignedDuration, Timestamp};
-use model::{ContainerRef, ContainerUsage, Memory, ResourceList, Selector};
+use model::{ContainerRef, ContainerUsage, Cpu, Memory, ResourceList, Sample, Selector, WHOLE_POD};
 use sizing::MemoryRules;
 use view::oom_kill::oom_kills;
-use view::{ObjectKey, OomKill, Phase, Pod, View};
+use view::{ContainerStatus, ObjectKey, OomKill, Phase, Pod, View};
 
 use super::RecommenderState;
 use crate::{Accepted, SampleError};
@@ -68,20 +68,61 @@ pub struct Recommended<'a> {
     pub uncapped: Option<&'a ResourceList>,
 }
 
+/// The samples of each pod, which follow each other.
+fn by_pod(usage: &[ContainerUsage]) -> impl Iterator<Item = &[ContainerUsage]> {
+    usage.chunk_by(|one, other| {
+        let [one, other] = [one, other].map(|usage| &usage.container);
+        (&one.namespace, &one.pod) == (&other.namespace, &other.pod)
+    })
+}
+
 impl RecommenderState {
     /// Begins a round: compares the samples with the clock. [`Self::take_usage`] adds them.
     pub fn begin_usage(&mut self, usage: &[ContainerUsage], now: Timestamp) {
-        // One vote per pod: a tenant may make up containers. The samples of a pod follow each other.
-        let of_one_pod = |one: &ContainerUsage, other: &ContainerUsage| {
-            let [one, other] = [one, other].map(|usage| &usage.container);
-            (&one.namespace, &one.pod) == (&other.namespace, &other.pod)
-        };
-        let times = usage
-            .chunk_by(of_one_pod)
-            .filter_map(|pod| pod.iter().map(|usage| usage.sample.at).max());
+        // One vote per pod: a tenant may make up containers.
+        let times = by_pod(usage).filter_map(|pod| pod.iter().map(|usage| usage.sample.at).max());
         if let Some(first) = self.clock.measure(times, now) {
             self.stored_history.measured(first);
         }
+    }
+
+    /// The usage of pods that are sized as a whole: the sums over their containers. A pod without a sample
+    /// of each running container has none, since its sum would be too small.
+    pub fn whole_pods(&self, usage: &[ContainerUsage]) -> Vec<ContainerUsage> {
+        if !self.cluster.has_whole_pods() {
+            return Vec::new();
+        }
+        let whole = by_pod(usage).filter_map(|all| {
+            let ContainerRef { namespace, pod, .. } = &all.first()?.container;
+            if !self.cluster.sizes_whole(namespace, pod) {
+                return None;
+            }
+            let object = self.cluster.pod(&ObjectKey::new(&**namespace, &**pod))?;
+            let containers = object.containers.iter().map(|it| (&it.name, &it.status));
+            let sidecars = object.sidecars.iter().map(|it| (&it.name, &it.status));
+            let mut containers = containers.chain(sidecars);
+            let is_measured = |name: &str| all.iter().any(|it| it.container.container == name);
+            let is_complete = containers.all(|(name, status)| {
+                is_measured(name) || !ContainerStatus::is_running(status.as_ref())
+            });
+            is_complete.then_some(())?;
+            let sum = |amount: fn(&Sample) -> Option<i64>| {
+                let mut amounts = all.iter().map(|it| amount(&it.sample));
+                amounts.try_fold(0, |sum: i64, it| Some(sum.saturating_add(it?)))
+            };
+            Some(ContainerUsage {
+                container: ContainerRef {
+                    container: WHOLE_POD.to_owned(),
+                    ..all[0].container.clone()
+                },
+                sample: Sample {
+                    at: all.iter().map(|it| it.sample.at).max()?,
+                    cpu: sum(|it| it.cpu.map(Cpu::millicores)).map(Cpu::from_millicores),
+                    memory: sum(|it| it.memory.map(Memory::bytes)).map(Memory::from_bytes),
+                },
+            })
+        });
+        whole.collect()
     }
 
     /// Adds a batch of samples. Calls `judge` for each sample that entered a history.
@@ -216,7 +257,31 @@ impl RecommenderState {
         kill.seen_in.is_some() && found.any(|(name, at)| *name == kill.container && *at == kill.at)
     }
 
+    /// The same kill as one of the pod as a whole, if that is sized and no limit of the container itself
+    /// was the cause.
+    fn of_whole_pod(&self, kill: &OomKill) -> Option<OomKill> {
+        let ObjectKey { namespace, name } = &kill.pod;
+        if !self.cluster.sizes_whole(namespace, name) {
+            return None;
+        }
+        let pod = (kill.seen_in.as_ref()).or_else(|| self.cluster.pod(&kill.pod))?;
+        let of_pod = pod.resources.as_ref().and_then(|it| it.requests.memory);
+        pod.is_kill_of_whole(&kill.container).then(|| OomKill {
+            container: WHOLE_POD.to_owned(),
+            memory: of_pod.unwrap_or_default().max(kill.memory),
+            ..kill.clone()
+        })
+    }
+
     fn record(&mut self, kill: &OomKill, now: Timestamp, count: &mut OomKillCounts) {
+        let whole = self.of_whole_pod(kill);
+        if whole.is_some() {
+            // For objects that size the container.
+            let _ = self
+                .cluster
+                .record_oom(&kill.container_ref(), kill.at, kill.memory, now);
+        }
+        let kill = whole.as_ref().unwrap_or(kill);
         let container = kill.container_ref();
         let MemoryRules {
             interval_ns,
@@ -256,7 +321,7 @@ impl RecommenderState {
     /// The time of the last checkpoint of the killed container, if that was loaded.
     fn stored_until(&self, kill: &OomKill) -> Option<Timestamp> {
         let loaded = self.vpas_of(&kill.pod).filter(|key| {
-            self.history.is_none()
+            !self.is_backfilled(&kill.container)
                 && self
                     .vpas
                     .get(key)

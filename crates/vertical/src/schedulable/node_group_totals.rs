@@ -100,10 +100,13 @@ impl PodsByGroup {
             let group = node.map_or(&no_node, |node| {
                 group_of.get(node).copied().unwrap_or(&no_group)
             });
+            let vpa = vpas.get(&Arc::as_ptr(pod)).map(|vpa| Arc::clone(vpa));
             GroupedPod {
                 group: Arc::clone(group),
-                pod: Arc::clone(pod),
-                vpa: vpas.get(&Arc::as_ptr(pod)).map(|vpa| Arc::clone(vpa)),
+                pod: vpa
+                    .as_ref()
+                    .map_or_else(|| Arc::clone(pod), |vpa| vpa.as_sized(pod)),
+                vpa,
             }
         });
         let pods = pods.collect();

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use api::limit_mode::LIMIT_MODE;
 use api::rollback::WAVE_QUERY;
-use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec};
+use api::sizing_policy::{API_VERSION, POLICY_LABEL, Sizing, SizingPolicySpec, UPDATES_SINCE};
 use api::vpa::{
     CrossVersionObjectReference, HPA_ANNOTATION, HpaMode, PodUpdatePolicy, RecommenderSelector,
     VerticalPodAutoscaler, VerticalPodAutoscalerSpec,
@@ -186,7 +186,13 @@ pub(super) fn changes(
         new.labels.as_ref(),
         |_| false,
     );
-    let of_fields = [HPA_ANNOTATION, LIMIT_MODE, CAP_TO_SCHEDULABLE, WAVE_QUERY];
+    let of_fields = [
+        HPA_ANNOTATION,
+        LIMIT_MODE,
+        CAP_TO_SCHEDULABLE,
+        WAVE_QUERY,
+        UPDATES_SINCE,
+    ];
     merge(
         &mut operations,
         "annotations",

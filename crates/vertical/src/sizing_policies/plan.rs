@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use api::sizing_policy::{MAX_LISTED, PolicyCounts, WorkloadConflict};
 use api::vpa::VerticalPodAutoscaler;
+use jiff::Timestamp;
 use json_patch::Patch;
 use model::{Workload, WorkloadRef};
-use view::{Namespace, ObjectKey, Policy, Table, View, Vpa};
+use view::{Namespace, ObjectKey, Policy, Table, View, Vpa, WellKnown};
 
 use super::desired::{self, custom_group};
 use super::parsed::{InvalidPolicy, ParsedPolicy};
 use super::select::{Selection, Selections, select};
+use super::wave::Waves;
 
 pub struct PlanInput<'a> {
     /// All policies, of any recommender.
@@ -23,6 +25,9 @@ pub struct PlanInput<'a> {
     pub view: &'a View,
     /// Name of the recommender that writes.
     pub recommender: &'a str,
+    pub now: Timestamp,
+    /// Whether the last write of an object failed.
+    pub is_failing: &'a dyn Fn(&ObjectKey) -> bool,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +65,7 @@ pub struct PolicySummary {
     pub pending: usize,
     /// Kinds of the policy that cannot be read, each with the reason.
     pub(super) unavailable: Vec<String>,
+    pub(super) waves: Waves,
 }
 
 pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
@@ -100,7 +106,14 @@ pub fn plan(input: &PlanInput) -> Result<Plan, serde_json::Error> {
             },
             pending: 0,
             unavailable: unavailable(policy, &selections),
+            waves: Waves::default(),
         });
+    }
+    for Selection {
+        workload, policy, ..
+    } in &selections.selected
+    {
+        builder.count_in_wave(policy, *workload);
     }
     for selected in &selections.selected {
         builder.plan_workload(selected)?;
@@ -182,7 +195,12 @@ impl<'a> PlanBuilder<'a> {
         let Some(summary) = self.by_uid.get(policy.uid.as_str()).copied() else {
             return Ok(());
         };
-        let object = desired::object(policy, workload);
+        let mut object = desired::object(policy, workload);
+        if !self.has_no_turn(workload) {
+            let (is_failing, now) = ((self.input.is_failing)(&key), self.input.now);
+            let waves = &mut self.plan.summaries[summary].waves;
+            waves.apply(&mut object, there.map(AsRef::as_ref), is_failing, now);
+        }
         let action = match there {
             None => Some(Action::Create(Box::new(object))),
             Some(seen) => {
@@ -195,6 +213,27 @@ impl<'a> PlanBuilder<'a> {
             self.write(action, key, summary);
         }
         Ok(())
+    }
+
+    fn count_in_wave(&mut self, policy: &Policy, workload: Workload<'_>) {
+        let Some(summary) = self.by_uid.get(policy.uid.as_str()) else {
+            return;
+        };
+        if self.has_no_turn(workload) {
+            return;
+        }
+        let there = self.input.view.vpas.get(&desired::key(workload));
+        let made = there.filter(|vpa| desired::owner(vpa) == Some(policy.uid.as_str()));
+        let waves = &mut self.plan.summaries[*summary].waves;
+        waves.add(workload.namespace, made.map(AsRef::as_ref), self.input.now);
+    }
+
+    /// Whether a workload has no pods that run for long: they get their size when they are created.
+    fn has_no_turn(&self, workload: Workload<'_>) -> bool {
+        let kind = WellKnown::of_kind(workload.kind);
+        let controller = self.input.view.controller_of(workload);
+        matches!(kind, Some(WellKnown::Job | WellKnown::CronJob))
+            || controller.is_some_and(|it| it.replicas == Some(0))
     }
 
     /// Counts a workload of a policy, if this recommender summarises the policy.

@@ -22,6 +22,11 @@ const WRITE_FAILED: &str = "WriteFailed";
 /// Event, and reason of `Ready`, of a sizing policy: a kind is not installed, has no scale
 /// subresource or is forbidden.
 const KIND_UNAVAILABLE: &str = "KindUnavailable";
+/// Reason of `Ready` of a sizing policy: workloads wait until others have their recommended requests.
+const WAVE: &str = "Wave";
+/// Event, and reason of `Ready`, of a sizing policy: workloads wait while recommendations of others are rolled
+/// back.
+const WAVE_STOPPED: &str = "WaveStopped";
 /// Reason of `Conflicting` of a sizing policy: other VPA objects exist; the status names the
 /// workloads.
 const OTHER_AUTOSCALERS: &str = "OtherAutoscalers";
@@ -106,6 +111,8 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
         return (*reason, message);
     }
     let (pending, unavailable) = (summary.pending, &summary.unavailable);
+    let wave = summary.waves.report();
+    let is_stopped = wave.as_ref().is_some_and(|(is_stopped, _)| *is_stopped);
     if let Some(first) = failed.first() {
         let (count, first) = (failed.len(), first.chars().take(MAX_PROBLEM));
         let first: String = first.collect();
@@ -113,10 +120,13 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
         (WRITE_FAILED, message)
     } else if pending > 0 {
         (WRITING, format!("{pending} VPA objects are being written"))
-    } else if !unavailable.is_empty() {
+    } else if !unavailable.is_empty() && !is_stopped {
         let kinds = unavailable.join("; ");
         let message = format!("workloads of these kinds are not found: {kinds}");
         (KIND_UNAVAILABLE, message)
+    } else if let Some((_, message)) = wave {
+        let reason = if is_stopped { WAVE_STOPPED } else { WAVE };
+        (reason, message)
     } else {
         (UP_TO_DATE, all_written(summary.counts.managed))
     }
@@ -124,6 +134,16 @@ fn readiness(summary: &PolicySummary, failed: &[&str]) -> (&'static str, String)
 
 fn all_written(managed: i64) -> String {
     format!("{managed} workloads have an up-to-date VPA object")
+}
+
+/// The weight of a reason of `Ready`, of which the policy shows the heaviest.
+fn weight(reason: &str) -> u8 {
+    match reason {
+        UP_TO_DATE => 0,
+        WAVE => 1,
+        WRITING => 2,
+        _ => 3,
+    }
 }
 
 /// The sum of all reports. A report on an older generation of the policy is pending.
@@ -143,7 +163,7 @@ fn total(policy: &Policy, own: ShardReport, shards: u16) -> ShardReport {
                 format!("shard {shard} has not reported yet"),
             ),
         };
-        if total.reason == UP_TO_DATE && reason != UP_TO_DATE {
+        if weight(&reason) > weight(&total.reason) {
             (total.reason, total.message) = (reason, message);
         }
         let Some(ShardReport { counts, .. }) = report else {
@@ -241,7 +261,7 @@ fn events(old: Option<&SizingPolicyStatus>, new: &SizingPolicyStatus) -> Vec<Sta
     };
     let mut events = Vec::new();
     let (reason, note) = find(new, READY);
-    let is_trouble = !matches!(reason.as_str(), UP_TO_DATE | WRITING);
+    let is_trouble = !matches!(reason.as_str(), UP_TO_DATE | WRITING | WAVE);
     if is_trouble && old.is_none_or(|old| find(old, READY).0 != reason) {
         events.push(StatusEvent { reason, note });
     }

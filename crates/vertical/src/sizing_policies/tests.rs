@@ -5,12 +5,14 @@ mod idempotent;
 mod patch;
 mod planned;
 mod status;
+mod waves;
 
 use std::sync::Arc;
 
 use api::WellKnown;
 use api::sizing_policy::{
-    LabelSelector, Sizing, SizingMethod, SizingPolicySpec, SizingPolicyStatus,
+    LabelSelector, PolicyCounts, ShardReport, Sizing, SizingMethod, SizingPolicySpec,
+    SizingPolicyStatus,
 };
 use jiff::Timestamp;
 use model::{Labels, Selector};
@@ -33,6 +35,9 @@ struct Fixture {
     view: View,
     namespaces: Table<Namespace>,
     policies: Vec<Arc<Policy>>,
+    now: Timestamp,
+    /// Names of objects that cannot be written.
+    failing: Vec<String>,
 }
 
 fn map(pairs: Pairs) -> std::collections::BTreeMap<String, String> {
@@ -158,12 +163,15 @@ impl Fixture {
             view,
             namespaces,
             policies,
+            ..
         } = self;
         plan(&PlanInput {
             policies,
             namespaces,
             view,
             recommender: "default",
+            now: self.now,
+            is_failing: &|key| self.failing.contains(&key.name),
         })
         .expect("everything is JSON")
     }

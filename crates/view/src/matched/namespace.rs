@@ -30,7 +30,8 @@ pub struct VpaPods {
     pub vpa: Arc<Vpa>,
     /// Its place in the order of all VPA objects.
     pub order: VpaOrder,
-    /// Pods that are bound to a node and not terminating, by name.
+    /// Pods that are bound to a node and not terminating, by name, with the containers that the VPA object
+    /// sizes.
     pub pods: BTreeMap<String, Arc<Pod>>,
     /// Whether other VPA objects control other pods of the same owners: those of other node groups.
     pub shares_owners: bool,
@@ -187,8 +188,8 @@ impl Namespace {
     fn insert_pod(&mut self, pod: &Arc<Pod>, membership: PodMembership) {
         let name = &pod.key.name;
         if let Some(index) = membership.vpa {
-            let pods = &mut self.vpas[index].pods;
-            pods.insert(name.clone(), Arc::clone(pod));
+            let VpaPods { vpa, pods, .. } = &mut self.vpas[index];
+            pods.insert(name.clone(), vpa.as_sized(pod));
         }
         for index in &membership.budgets {
             let pods = &mut self.budgets[*index].pods;

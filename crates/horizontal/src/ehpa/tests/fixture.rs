@@ -224,7 +224,7 @@ pub(in crate::ehpa) fn pod(name: &str, phase: Phase) -> Pod {
         ],
         init_containers: Vec::new(),
         sidecars: Vec::new(),
-        requests: None,
+        resources: None,
         memory_cgroup: view::MemoryCgroup::default(),
         placement: None,
         running: None,

@@ -132,20 +132,32 @@ fn faults_of_definitions_are_named() {
         "version v1 is not served",
     );
     check(
-        |definitions| {
-            let mut definition = serde_json::to_value(&definitions[0]).expect("JSON");
-            for version in definition["spec"]["versions"]
-                .as_array_mut()
-                .expect("versions")
-            {
-                let fields = &mut version["schema"]["openAPIV3Schema"]["properties"];
-                let fields = fields["spec"]["properties"].as_object_mut();
-                fields.expect("fields of the spec").remove("updatePolicy");
-            }
-            definitions[0] = parse(definition);
-        },
+        |definitions| remove_field(definitions, "updatePolicy"),
         "version v1 has no field spec.updatePolicy",
     );
+}
+
+#[test]
+fn the_definition_of_upstream_is_up_to_date() {
+    let plant = |facts: &mut Facts| {
+        let definitions = facts.definitions.as_mut().expect("definitions");
+        remove_field(definitions, "resourcePolicy/properties/podPolicy");
+    };
+    check_in(Extent::Installed, plant, &[]);
+}
+
+/// Removes a field of the specification from the first definition.
+fn remove_field(definitions: &mut [CustomResourceDefinition], field: &str) {
+    let mut definition = serde_json::to_value(&definitions[0]).expect("JSON");
+    let versions = definition["spec"]["versions"].as_array_mut();
+    for version in versions.expect("versions") {
+        let path = format!("/schema/openAPIV3Schema/properties/spec/properties/{field}");
+        let (parent, name) = path.rsplit_once('/').expect("a path");
+        let fields = version.pointer_mut(parent).and_then(Value::as_object_mut);
+        let removed = fields.expect("fields").remove(name);
+        assert!(removed.is_some(), "{field}");
+    }
+    definitions[0] = parse(definition);
 }
 
 #[test]
@@ -382,6 +394,16 @@ fn faults_of_objects_are_a_warning_with_the_first_of_them() {
             facts.objects.as_mut().unwrap().missing_history = sentences.clone();
         };
         check(plant, &format!("Warning history: {part}"));
+        let plant = |facts: &mut Facts| {
+            facts.objects.as_mut().unwrap().whole_pods = sentences.clone();
+            facts.version.minor = "33".to_owned();
+        };
+        check(plant, &format!("Warning whole-pods: {part}"));
+        let plant = |facts: &mut Facts| {
+            facts.objects.as_mut().unwrap().whole_pods = sentences.clone();
+            facts.version.minor = "34+".to_owned();
+        };
+        check_in(Extent::Installed, plant, &[]);
     }
 }
 

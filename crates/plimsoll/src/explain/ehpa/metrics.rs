@@ -13,11 +13,9 @@ const PREDICTION: &str = "crane_autoscaling_prediction";
 const CRON: &str = "crane_autoscaling_cron";
 const MAX_METRICS: usize = 200;
 
-/// The metrics of the HPA, and the predictions that it does not use: `observed`, `predicted` or
-/// `schedule`, the name of the metric (`CONTAINER/NAME` with a container), value and target in the HPA,
-/// and the largest value of the prediction's window, of the whole workload.
-pub(super) fn metrics(facts: &EhpaFacts) -> Vec<Value> {
-    let hpa = serde_json::to_value(&facts.hpa).unwrap_or_default();
+/// The metrics of an HPA: `observed`, `predicted` or `schedule`, the name of the metric
+/// (`CONTAINER/NAME` with a container), value and target.
+pub(crate) fn hpa_metrics(hpa: &Value) -> Vec<Value> {
     let metrics = items(&hpa["spec"]["metrics"])
         .take(MAX_METRICS)
         .map(|metric| {
@@ -33,7 +31,13 @@ pub(super) fn metrics(facts: &EhpaFacts) -> Vec<Value> {
                 "predictedMaximum": null,
             })
         });
-    let mut metrics: Vec<Value> = metrics.collect();
+    metrics.collect()
+}
+
+/// The metrics of the HPA, and the predictions that it does not use, with the largest value of the
+/// prediction's window, of the whole workload.
+pub(super) fn metrics(facts: &EhpaFacts) -> Vec<Value> {
+    let mut metrics = hpa_metrics(&serde_json::to_value(&facts.hpa).unwrap_or_default());
     for Forecast { name, maximum, .. } in forecasts(facts) {
         let mut found = metrics.iter_mut().filter(|it| it["source"] == "predicted");
         if let Some(metric) = found.find(|it| it["name"] == name) {
@@ -49,7 +53,7 @@ pub(super) fn metrics(facts: &EhpaFacts) -> Vec<Value> {
 }
 
 /// The field of a metric that its type names.
-pub(crate) fn metric_field(kind: &str) -> &'static str {
+fn metric_field(kind: &str) -> &'static str {
     match kind {
         "Resource" => "resource",
         "ContainerResource" => "containerResource",

@@ -6,7 +6,7 @@ use replay::Resource;
 use super::packing::{NODE, Packing, PackingScore, RequestChange, Scheduler, Sizing};
 use super::search::{Inputs, MOST_NODES};
 use super::ways;
-use crate::plot::{Axis, Line, Plot};
+use crate::lines::{Axis, Line, svg};
 
 const SIZINGS: [(&str, Sizing); 5] = [
     ("provisioned", Sizing::Provisioned),
@@ -119,29 +119,28 @@ fn print_rebalancing(
 }
 
 /// Pending pods and hot slots by the number of nodes, with our requests and the caution `low`.
-pub(crate) fn plots(inputs: &Inputs) -> [(String, Plot); 2] {
+pub(crate) fn plots(inputs: &Inputs) -> [(String, String); 2] {
     let requests = inputs.workload.requests(Sizing::Plimsoll("low"), NODE);
     let ways = all();
     let scores: Vec<Vec<PackingScore>> = ways
         .par_iter()
         .map(|(_, scheduler)| of_way(inputs, &requests, *scheduler))
         .collect();
-    let plot = |title: &str, number: fn(&PackingScore) -> f64| Plot {
-        title: format!("360 pods of Bitbrains, requests by plimsoll, caution low: {title}"),
-        x: Axis::linear("nodes of 16 cores, 64 GiB"),
-        y: Axis::logarithmic("%"),
-        lines: ways
-            .iter()
-            .zip(&scores)
-            .map(|((name, _), scores)| Line {
-                name: name.clone(),
-                points: PLOTTED
-                    .iter()
-                    .zip(scores)
-                    .map(|(nodes, score)| (*nodes as f64, number(score)))
-                    .collect(),
-            })
-            .collect(),
+    let plot = |title: &str, number: fn(&PackingScore) -> f64| {
+        let lines = ways.iter().zip(&scores).map(|((name, _), scores)| Line {
+            name: name.clone(),
+            points: PLOTTED
+                .iter()
+                .zip(scores)
+                .map(|(nodes, score)| (*nodes as f64, number(score)))
+                .collect(),
+        });
+        svg(
+            format!("360 pods of Bitbrains, requests by plimsoll, caution low: {title}"),
+            Axis::linear("nodes of 16 cores, 64 GiB"),
+            Axis::logarithmic("%"),
+            lines.collect(),
+        )
     };
     [
         (

@@ -4,7 +4,7 @@ use replay::{Executor, Resource, Score};
 
 use super::policies::Result;
 use super::traces::Set;
-use crate::plot::{Axis, Line, Plot};
+use crate::lines::{Axis, Line, svg};
 
 /// Families of policies by the beginning of their names.
 const FAMILIES: [&str; 7] = [
@@ -18,7 +18,7 @@ const FAMILIES: [&str; 7] = [
 ];
 
 /// The name of the file and the plot. Policies without risk are left out.
-pub(crate) fn plot(set: &Set, executor: &Executor, results: &[Result]) -> (String, Plot) {
+pub(crate) fn plot(set: &Set, executor: &Executor, results: &[Result]) -> (String, String) {
     let (resource, axis, unit, risk): (_, _, _, fn(&Score) -> f64) = match set.resource {
         Resource::Cpu => (
             "cpu",
@@ -51,11 +51,11 @@ pub(crate) fn plot(set: &Set, executor: &Executor, results: &[Result]) -> (Strin
     });
     let set = set.name.rsplit('/').next().unwrap_or(set.name);
     let trace = set.split("__").next().unwrap_or(set);
-    let plot = Plot {
-        title: format!("{trace}: {resource}, {}", raises.1),
-        x: Axis::logarithmic(axis),
-        y: Axis::linear("aggregate slack"),
-        lines: lines.into(),
-    };
+    let plot = svg(
+        format!("{trace}: {resource}, {}", raises.1),
+        Axis::logarithmic(axis),
+        Axis::linear("aggregate slack"),
+        lines.into(),
+    );
     (format!("{set}-{resource}-{}.svg", raises.0), plot)
 }

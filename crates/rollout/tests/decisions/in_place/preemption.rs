@@ -192,6 +192,10 @@ fn pods_that_other_tools_keep_are_no_victims() {
         pod["metadata"]["annotations"] = kept;
     });
     assert_eq!(evictions(&fixture.pass()), 0);
+    fill(&mut fixture, "batch", 3, |pod| {
+        pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = json!("gang");
+    });
+    assert_eq!(evictions(&fixture.pass()), 0);
     fill(&mut fixture, "batch", 3, |_| ());
     assert_eq!(evictions(&fixture.pass()), 1);
 }

@@ -14,6 +14,7 @@ fn meshed(killed_at: i64) -> Pod {
         sidecars: vec![Sidecar {
             name: "mesh".to_owned(),
             requests: Resources { cpu: None, memory },
+            limits: Resources::default(),
             status: Some(killed_status(killed_at)),
         }],
         ..pod("web-1", "web")

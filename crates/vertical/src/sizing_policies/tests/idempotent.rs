@@ -69,7 +69,7 @@ fn fixture(tiers: &[u8], policies: &[DrawnPolicy], objects: &[DrawnObject]) -> F
 }
 
 /// Applies the plan as the API server would.
-fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
+pub(super) fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
     for write in plan.writes {
         match write.action {
             Action::Remove => {
@@ -87,7 +87,8 @@ fn carry_out(mut fixture: Fixture, plan: Plan) -> Fixture {
                 json_patch::patch(&mut object, &patch).expect("it is the object that was seen");
                 fixture = fixture.object(object);
             }
-            Action::Create(object) => {
+            Action::Create(mut object) => {
+                object.metadata.uid = Some(write.key.name.clone());
                 let there = fixture.view.vpas.get(&write.key);
                 assert!(there.is_none(), "{} is there", write.key);
                 fixture = fixture.object(json!(object));

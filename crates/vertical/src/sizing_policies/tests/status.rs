@@ -113,6 +113,41 @@ fn the_first_shard_says_what_all_of_them_found() {
 }
 
 #[test]
+fn the_worst_reason_of_the_shards_is_that_of_the_policy() {
+    let check = |failed: &[&str], of_other: &str, expected: &str| {
+        let mut policy = cluster_policy("all", &[]);
+        let report = ShardReport {
+            counts: PolicyCounts {
+                observed_generation: policy.generation,
+                ..PolicyCounts::default()
+            },
+            reason: of_other.to_owned(),
+            message: String::new(),
+        };
+        policy.status = Some(SizingPolicyStatus {
+            shards: [("1".to_owned(), report)].into(),
+            ..SizingPolicyStatus::default()
+        });
+        let plan = Fixture::new()
+            .workload("shop", "a", &[])
+            .made(&policy, "a", |_| ())
+            .has(policy)
+            .plan();
+        let first = "0/2".parse().expect("a shard");
+        let update = status_update(first, &plan.summaries[0], failed, Timestamp::UNIX_EPOCH);
+        let StatusUpdate::Status(status) = update else {
+            panic!("the first shard says it all")
+        };
+        let reason = &status.conditions[2].reason;
+        assert_eq!(reason, expected, "{failed:?} {of_other}");
+    };
+    for of_other in ["UpToDate", "Wave", "Writing", "WaveStopped", "WriteFailed"] {
+        check(&[], of_other, of_other);
+        check(&["quota"], of_other, "WriteFailed");
+    }
+}
+
+#[test]
 fn a_limit_mode_that_is_none_is_refused() {
     let mut wrong = policy("web");
     wrong.spec.limit_mode = Some("cpu=request-plus:9e99".to_owned());

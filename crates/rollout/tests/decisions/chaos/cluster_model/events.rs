@@ -169,7 +169,7 @@ impl ClusterModel {
             containers: vec![in_effect],
             init_containers: Vec::new(),
             sidecars: Vec::new(),
-            requests: None,
+            resources: None,
             memory_cgroup: view::MemoryCgroup {
                 is_sum: is_limited,
                 ..view::MemoryCgroup::default()
