@@ -62,6 +62,8 @@ impl VpaPass<'_> {
             well_for.saturating_sub(age) >= proven_after
         };
         let mut health = Health::Well;
+        // The user's query comes first: with several worse values, its one is named.
+        let mut first_worse = None;
         for query in queries {
             let metric = &query.metric;
             // No smaller limit, no throttling by the new requests.
@@ -77,9 +79,13 @@ impl VpaPass<'_> {
                 .map(|it| compare(metric, it, member, &settled));
             match (found.next(), found.next()) {
                 (Some(Health::Worse(failure)), Some(Health::Worse(_))) => {
-                    return Health::Worse(failure);
+                    return Health::Worse(first_worse.unwrap_or(failure));
                 }
-                (None | Some(Health::Worse(_)), _) => health = Health::Unread,
+                (Some(Health::Worse(failure)), _) => {
+                    first_worse = first_worse.or(Some(failure));
+                    health = Health::Unread;
+                }
+                (None, _) => health = Health::Unread,
                 (Some(Health::Unknown), _) if matches!(health, Health::Well) => {
                     health = Health::Unknown;
                 }

@@ -141,6 +141,22 @@ fn one_worse_reading_delays_the_wave_and_does_not_end_it() {
 }
 
 #[test]
+fn the_query_of_the_user_names_what_throttling_proves() {
+    let mut fixture = first_wave();
+    pass_time(&mut fixture, MINUTE);
+    let throttled = shares("web-0x", 1.0, 0.0);
+    read(&mut fixture, throttling(), Some(&throttled));
+    read_both(&mut fixture, &[("web-0x", 0.3), ("web-1", 0.1)], &throttled);
+    let plan = fixture.pass();
+    let rollback = plan.rollbacks.first().and_then(|it| it.rollback.as_ref());
+    let problem = &rollback.expect("a rollback").problem;
+    assert!(
+        problem.contains("its value of plimsoll.dev/wave-query is 0.300"),
+        "{problem}"
+    );
+}
+
+#[test]
 fn a_larger_limit_is_not_blamed_for_throttling() {
     let mut fixture = first_wave();
     limit(&mut fixture, "web-0x", "1", "3");
