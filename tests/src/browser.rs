@@ -1,5 +1,7 @@
 //! Pages in a real browser: headless Chromium, where it is installed.
 
+mod session;
+
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -7,6 +9,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use tokio::process::Command;
 use tokio::time::timeout;
+
+pub use session::{Key, Session};
 
 use crate::PATIENCE;
 
@@ -65,17 +69,11 @@ impl Browser {
     /// The page as the browser has it after its scripts ran. An error if the console has a message,
     /// as it has for errors of scripts and for contents that a policy forbids.
     pub async fn open(&self, url: &str) -> Result<String> {
-        let output = self.run(url, &["--dump-dom"]).await?;
-        let log = String::from_utf8_lossy(&output.stderr);
-        let messages: Vec<&str> = log
-            .lines()
-            .filter(|line| line.contains("CONSOLE"))
-            .collect();
-        ensure!(
-            output.status.success() && messages.is_empty(),
-            "{url}: {messages:?}"
-        );
-        Ok(String::from_utf8(output.stdout)?)
+        let mut page = self.session((1280, 900)).await?;
+        page.open(url).await?;
+        let html = page.value("document.documentElement.outerHTML").await?;
+        ensure!(page.messages.is_empty(), "{url}: {:?}", page.messages);
+        Ok(html.as_str().context("a page")?.to_owned())
     }
 
     pub async fn open_file(&self, file: &Path) -> Result<String> {
@@ -83,18 +81,10 @@ impl Browser {
     }
 
     /// Writes a picture of a page (PNG), with this width and height in pixels.
-    pub async fn screenshot(
-        &self,
-        url: &str,
-        (width, height): (u32, u32),
-        file: &Path,
-    ) -> Result<()> {
-        let picture = format!("--screenshot={}", file.display());
-        let size = format!("--window-size={width},{height}");
-        let output = self
-            .run(url, &[&picture, &size, "--hide-scrollbars"])
-            .await?;
-        ensure!(output.status.success(), "{url}: {}", output.status);
+    pub async fn screenshot(&self, url: &str, size: (u32, u32), file: &Path) -> Result<()> {
+        let mut page = self.session(size).await?;
+        page.open(url).await?;
+        std::fs::write(file, page.picture().await?)?;
         Ok(())
     }
 

@@ -45,7 +45,7 @@ pub use self::eventually::{PATIENCE, eventually, eventually_within, until, until
 pub use address::free_address;
 pub use api_server_proxy::{ApiServerProxy, Link};
 pub use availability::AvailabilityWatch;
-pub use browser::{Browser, PageReport, Scheme};
+pub use browser::{Browser, Key, PageReport, Scheme, Session};
 pub use cert_manager::{WithCertManager, cert_manager_definitions};
 pub use certificates::{FEED_SERVER, feed_reader, feed_tls};
 pub use command_line::{SERVICES, plimsoll, plimsoll_json, plimsoll_prints, prints};

@@ -41,7 +41,7 @@ extender: placement model api view watch sources runtime serving
 sandbox: runtime serving
 # For tests.
 testing:
-e2e: api sandbox testing
+e2e: api plot sandbox testing
 ";
 
 /// The crates of ours that a crate may depend on; `None` if it has no line.
