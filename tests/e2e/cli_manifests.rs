@@ -1,4 +1,4 @@
-//! Manifests of `plimsoll apply` on the API server and in Kustomize.
+//! Manifests of `plimsoll manifests` on the API server and in Kustomize.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -34,9 +34,9 @@ async fn manifests_change_requests_and_limits_and_nothing_else() -> Result<()> {
     fs::create_dir_all(&folder)?;
     let usage = folder.join("usage.csv");
     fs::write(&usage, recording(&own.namespace))?;
-    let apply = format!("apply {} -n {}", usage.display(), own.namespace);
+    let manifests = format!("manifests {} -n {}", usage.display(), own.namespace);
 
-    let patch = plimsoll(&sandbox.kubeconfig(), &format!("{apply} --patch")).await?;
+    let patch = plimsoll(&sandbox.kubeconfig(), &format!("{manifests} --patch")).await?;
     assert_eq!(patch.status.code(), Some(4), "the unknown kind is left out");
     let errors = String::from_utf8(patch.stderr)?;
     assert!(
@@ -67,7 +67,7 @@ async fn manifests_change_requests_and_limits_and_nothing_else() -> Result<()> {
     };
     assert_eq!(without(&after), without(&before));
 
-    let component = plimsoll(&sandbox.kubeconfig(), &format!("{apply} --kustomize")).await?;
+    let component = plimsoll(&sandbox.kubeconfig(), &format!("{manifests} --kustomize")).await?;
     let part = folder.join("sizes");
     fs::create_dir_all(&part)?;
     fs::write(part.join("kustomization.yaml"), &component.stdout)?;
@@ -79,7 +79,7 @@ async fn manifests_change_requests_and_limits_and_nothing_else() -> Result<()> {
     let built = kubectl(&format!("kustomize {}", folder.display())).await?;
     assert!(built.contains("memory: 250Mi"), "{built}");
 
-    let values = format!("{apply} --helm-values");
+    let values = format!("{manifests} --helm-values");
     let values = plimsoll_prints(&sandbox.kubeconfig(), &values).await?;
     assert!(
         values.contains("web:\n    app:\n      resources:"),

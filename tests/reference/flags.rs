@@ -71,7 +71,8 @@ fn parse(words: Vec<String>, text: &str) -> CommandHelp {
             line.trim_end_matches(':').clone_into(&mut heading);
         } else if usage.is_empty() {
             about = format!("{about} {line}");
-        } else if heading == "Commands" {
+        } else if flags.is_empty() && indentation == 2 && line.starts_with(char::is_alphabetic) {
+            // Commands, in one or several groups, come before the flags.
             let name = line.split_whitespace().next();
             subcommands.extend(name.filter(|name| *name != "help").map(str::to_owned));
         } else if indentation < 8 && line.starts_with('-') {

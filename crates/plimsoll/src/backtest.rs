@@ -6,6 +6,7 @@
 
 use anyhow::ensure;
 use clap::Args;
+use indicatif::{ParallelProgressIterator as _, ProgressBar};
 use rayon::prelude::*;
 use replay::peers::{AnnotatedPolicy, Krr, Provisioned, Vpa};
 use replay::{EntityScore, Executor, Grid, Policy, Resource, Score, Series};
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::failure::Outcome;
 use crate::output::{self, Document, OutputArgs, Table};
 use crate::prices::{HOURS_PER_MONTH, PriceArgs, Prices};
+use crate::progress::progress;
 use crate::usage::{self, ContainerUsage, SourceArgs};
 
 const DAY: i64 = 86_400;
@@ -95,8 +97,10 @@ fn replay_all(
     resource: Resource,
     policy: NewPolicy,
     days: u16,
+    bar: &ProgressBar,
 ) -> (Score, f64) {
-    let replayed = usage.par_iter().filter_map(|usage| {
+    let replayed = usage.par_iter().progress_with(bar.clone());
+    let replayed = replayed.filter_map(|usage| {
         let pods = usage.series(resource);
         let executor = executor(usage, resource, days);
         let score = executor.trace_pods(&pods, policy(resource).as_mut(), |_, _| ());
@@ -124,10 +128,11 @@ fn scored_slots(pods: &[Series], warm_up: i64) -> Option<f64> {
 }
 
 pub(crate) fn backtest(usage: &[ContainerUsage], prices: &Prices, days: u16) -> Vec<BacktestRow> {
+    let bar = progress(2 * POLICIES.len() * usage.len(), "replays");
     let mut rows: Vec<BacktestRow> = POLICIES
         .into_iter()
         .map(|(name, policy)| {
-            let replay = |resource| replay_all(usage, resource, policy, days);
+            let replay = |resource| replay_all(usage, resource, policy, days, &bar);
             let (cpu, millicores) = replay(Resource::Cpu);
             let (memory, mib) = replay(Resource::Memory);
             let cost_per_month = prices.month(millicores, mib);

@@ -40,7 +40,7 @@ pub(crate) struct DiffArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("form").required(true)))]
-pub(crate) struct ApplyArgs {
+pub(crate) struct ManifestsArgs {
     #[command(flatten)]
     pub(crate) changes: ChangeArgs,
     /// Print partial objects for `kubectl apply --server-side --force-conflicts -f -`.
@@ -131,7 +131,7 @@ pub(crate) fn diff(args: &DiffArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::left_out(&left_out))
 }
 
-pub(crate) fn apply(args: &ApplyArgs) -> anyhow::Result<Outcome> {
+pub(crate) fn print_manifests(args: &ManifestsArgs) -> anyhow::Result<Outcome> {
     let (changes, mut left_out) = changes(&args.changes)?;
     let text = if args.helm_values {
         manifests::helm_values(&changes)?
@@ -173,7 +173,7 @@ fn document(changes: &[ContainerChange]) -> Document {
             rows.collect::<Vec<_>>(),
         )],
         notes: vec![
-            "Limits keep their proportion to requests. `plimsoll apply` prints the changes as manifests.".to_owned(),
+            "Limits keep their proportion to requests. `plimsoll manifests` prints them for `kubectl`, Kustomize and Helm.".to_owned(),
         ],
         data: serde_json::json!({ "containers": changes }),
     }

@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `args` | commands, completions of shells, the manual page |
+//! | `args` | commands in groups, completions of shells, manual pages |
 //! | `changes` | recommended requests as differences and as manifests |
 //! | `ci` | findings as `JUnit` and SARIF |
 //! | `cluster` | connection to the cluster, several clusters at once |
@@ -23,6 +23,7 @@
 //! | `scan` | present and recommended sizes, savings |
 //! | `severity` | severity of a finding |
 //! | `usage_plot` | plots of usage and requests over time |
+//! | `progress` | progress of long work on a terminal |
 //! | `prices` | prices of CPU and memory |
 //! | `backtest` | replay of sizing policies over recorded usage |
 //! | `simulate` | replay of horizontal scaling over recorded usage |
@@ -46,6 +47,7 @@ mod json;
 mod migrate;
 mod output;
 mod prices;
+mod progress;
 mod recommend;
 mod report;
 mod revert;
@@ -63,7 +65,7 @@ mod workload;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-pub use args::Cli;
+pub use args::{Cli, command};
 
 use args::Command;
 use failure::{Outcome, exit_code, is_closed_pipe};
@@ -84,7 +86,7 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
     match cli.command {
         Command::Scan(args) => scan::run(&args),
         Command::Diff(args) => changes::diff(&args),
-        Command::Apply(args) => changes::apply(&args),
+        Command::Manifests(args) => changes::print_manifests(&args),
         Command::Backtest(args) => backtest::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Report(args) => report::run(&args),
@@ -101,6 +103,6 @@ fn execute(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Dashboard(args) => dashboard::run(&args),
         Command::Migrate(command) => migrate::run(&command),
         Command::Completion { shell } => args::completion(shell),
-        Command::Man => args::manual(),
+        Command::Man { folder } => args::manual(folder.as_deref()),
     }
 }

@@ -1,8 +1,12 @@
 //! The process of the command-line tool.
 
-use clap::Parser as _;
-use plimsoll::Cli;
+use clap::FromArgMatches as _;
+use plimsoll::{Cli, command};
 
 fn main() -> std::process::ExitCode {
-    plimsoll::run(Cli::parse())
+    let matches = command().get_matches();
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => plimsoll::run(cli),
+        Err(error) => error.exit(),
+    }
 }

@@ -10,6 +10,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 use maud::html;
 use serde::Serialize;
 use serde_json::Value;
@@ -55,6 +56,18 @@ pub(crate) struct Document {
     /// Remarks below the tables, one sentence each.
     pub(crate) notes: Vec<String>,
     pub(crate) data: Value,
+}
+
+impl Document {
+    /// One without tables.
+    pub(crate) fn titled(title: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            tables: Vec::new(),
+            notes: Vec::new(),
+            data: Value::Null,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -146,6 +159,18 @@ impl Table {
         self.columns[column].starts_with(' ')
     }
 
+    /// Letters of the longest word in a column, at most those of a line.
+    fn longest_word(&self, column: usize, with_name: bool) -> u16 {
+        let cells = self.rows.iter().map(|row| row.cells[column].as_str());
+        let name = with_name.then_some(self.columns[column]);
+        let words = cells.chain(name).flat_map(str::split_whitespace);
+        let longest = words.map(|word| word.chars().count()).max();
+        longest
+            .and_then(|letters| u16::try_from(letters).ok())
+            .unwrap_or(1)
+            .min(100)
+    }
+
     fn names(&self) -> impl Iterator<Item = &'static str> {
         self.columns.iter().map(|name| name.trim_start())
     }
@@ -194,7 +219,8 @@ pub(crate) fn or_absent(text: Option<impl ToString>) -> String {
 }
 
 pub(crate) fn print(document: &Document, args: &OutputArgs) -> anyhow::Result<Outcome> {
-    print_text(render(document, args)?)
+    let width = comfy_table::Table::new().width();
+    print_text(render(document, args, width)?)
 }
 
 pub(crate) fn print_text(text: impl AsRef<[u8]>) -> anyhow::Result<Outcome> {
@@ -204,9 +230,13 @@ pub(crate) fn print_text(text: impl AsRef<[u8]>) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn render(document: &Document, args: &OutputArgs) -> anyhow::Result<String> {
+/// The document in its form; tables as text fit the width, that of the terminal.
+fn render(document: &Document, args: &OutputArgs, width: Option<u16>) -> anyhow::Result<String> {
     Ok(match args.output {
-        Format::Table => text(document, |text, table| align(text, table, uses_color(args))),
+        Format::Table => {
+            let color = uses_color(args);
+            text(document, |text, table| align(text, table, color, width))
+        }
         Format::Md => text(document, markdown),
         Format::Csv => csv(document)?,
         Format::Json => format!("{:#}\n", document.data),
@@ -251,8 +281,6 @@ pub(crate) fn first_names(names: &[String], most: usize) -> String {
     }
 }
 
-const RESET: &str = "\u{1b}[0m";
-
 /// The tables in a form, one below the other, and the notes.
 fn text(document: &Document, table: impl Fn(&mut String, &Table)) -> String {
     let mut text = String::new();
@@ -266,34 +294,49 @@ fn text(document: &Document, table: impl Fn(&mut String, &Table)) -> String {
     text
 }
 
-/// Adds a table with aligned columns.
-fn align(text: &mut String, table: &Table, color: bool) {
-    let heads: Vec<String> = table.names().map(str::to_uppercase).collect();
-    let rows = table.rows.iter();
-    let rows = rows.map(|row| row.cells.iter().map(|cell| printable(cell)).collect());
-    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(rows).collect();
-    let widths = (0..table.columns.len()).map(|column| {
-        let cells = lines.iter().map(|line| line[column].chars().count());
-        cells.max().unwrap_or(0)
+/// Blanks between columns.
+const GAP: u16 = 2;
+
+/// Adds a table with aligned columns, whose cells wrap where it would be wider.
+fn align(text: &mut String, table: &Table, color: bool, width: Option<u16>) {
+    let mut grid = comfy_table::Table::new();
+    grid.load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(table.names().map(str::to_uppercase))
+        .force_no_tty();
+    if let Some(width) = width {
+        grid.set_width(width);
+    }
+    if color {
+        grid.enforce_styling();
+    }
+    for row in &table.rows {
+        let color = row.severity.and_then(Severity::color).filter(|_| color);
+        grid.add_row(row.cells.iter().map(|cell| {
+            let cell = Cell::new(printable(cell));
+            color.map_or_else(|| cell.clone(), |color| cell.clone().fg(color))
+        }));
+    }
+    // Words of names are divided where the table would be too wide, then those of cells.
+    let words = [true, false].map(|with_name| {
+        let columns = 0..table.columns.len();
+        let words = columns.map(|it| GAP + table.longest_word(it, with_name));
+        words.collect::<Vec<u16>>()
     });
-    let widths: Vec<usize> = widths.collect();
-    let severities = table.rows.iter().map(|row| row.severity);
+    let fits = |words: &&Vec<u16>| width.is_some_and(|width| words.iter().sum::<u16>() <= width);
+    let least = words.iter().find(fits);
+    for (index, column) in grid.column_iter_mut().enumerate() {
+        column.set_padding((0, GAP));
+        if let Some(least) = least {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least[index])));
+        }
+        if table.is_number(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
     let _ = writeln!(text, "{}", table.title);
-    for (line, severity) in lines.iter().zip(std::iter::once(None).chain(severities)) {
-        let padded = line.iter().zip(&widths).enumerate();
-        let padded = padded.map(|(column, (cell, &width))| {
-            if table.is_number(column) {
-                format!("{cell:>width$}")
-            } else {
-                format!("{cell:<width$}")
-            }
-        });
-        let line = padded.collect::<Vec<_>>().join("  ");
-        let line = line.trim_end();
-        let _ = match severity.and_then(Severity::color).filter(|_| color) {
-            Some(code) => writeln!(text, "{code}{line}{RESET}"),
-            None => writeln!(text, "{line}"),
-        };
+    for line in grid.lines() {
+        let _ = writeln!(text, "{}", line.trim_end());
     }
 }
 

@@ -16,6 +16,7 @@ use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
 use api::vpa::{CrossVersionObjectReference, MODE_BEFORE_REVERT, VerticalPodAutoscaler as Vpa};
 use clap::Args;
 use futures::{StreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use runtime::GoDuration;
@@ -203,6 +204,12 @@ fn policy_of(object: &DynamicObject) -> Option<(String, Option<String>, String)>
     let owner = owners.find(|it| it.kind.ends_with("SizingPolicy"))?;
     let namespace = (owner.kind == "SizingPolicy").then(|| object.namespace());
     Some((owner.kind.clone(), namespace.flatten(), owner.name.clone()))
+}
+
+/// Whether an object was switched off, and can be resumed.
+pub(crate) fn is_reverted(metadata: &ObjectMeta) -> bool {
+    let mut annotations = metadata.annotations.iter().flatten();
+    annotations.any(|(key, _)| key == MODE_BEFORE_REVERT)
 }
 
 /// Writes the mode of an object, and keeps the mode before, or not: a policy gives it to its VPA objects.

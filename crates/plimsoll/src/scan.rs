@@ -2,13 +2,15 @@
 
 mod document;
 mod fleet;
-mod nodes;
+pub(crate) mod nodes;
 mod replicas;
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
+use indicatif::ParallelProgressIterator as _;
 use model::{Cpu, Memory, Quantity, unit_slip};
 use rayon::iter::Either;
 use rayon::prelude::*;
@@ -19,7 +21,9 @@ use super::ci::{self, CiFinding, Level, ScanFormat};
 use super::output::{self, Document, OutputArgs, or_absent, print_text};
 use crate::cluster::{Answers, ClusterArgs, ContextArgs};
 use crate::failure::{Failure, Outcome};
+use crate::output::numbers::sparkline;
 use crate::prices::{PriceArgs, Prices};
+use crate::progress::progress;
 use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
 };
@@ -64,6 +68,9 @@ pub(crate) struct ScanArgs {
     /// cluster.
     #[arg(long)]
     pub(crate) replicas: bool,
+    /// Also show usage over the recording, as a line of its highest pod that begins at zero.
+    #[arg(long)]
+    pub(crate) wide: bool,
     #[command(flatten)]
     pub(crate) idle_nodes: nodes::IdleNodeArgs,
 }
@@ -109,6 +116,9 @@ pub(crate) struct ScannedResource {
     pub(crate) reason: String,
     #[serde(skip)]
     amounts: Change,
+    /// Usage over time as blocks of letters, with `--wide`.
+    #[serde(skip)]
+    line: Option<String>,
 }
 
 /// Nothing is recommended where an HPA scales by the utilization: another request would change the
@@ -155,11 +165,24 @@ impl ScannedResource {
             severity,
             reason,
             amounts: change,
+            line: None,
         }
     }
 }
 
 impl ScannedContainer {
+    fn add_lines(&mut self, usage: &ContainerUsage) {
+        let Some(span) = usage.span() else { return };
+        let resources = [
+            (Resource::Cpu, &mut self.cpu),
+            (Resource::Memory, &mut self.memory),
+        ];
+        for (resource, scanned) in resources {
+            let samples = usage.pods.iter().flat_map(|pod| pod.of(resource));
+            scanned.line = Some(sparkline(span, samples.copied()));
+        }
+    }
+
     /// A container with the number of its pods now, and of those that run at a time.
     pub(crate) fn new(
         id: ContainerId,
@@ -242,7 +265,9 @@ pub(crate) fn scan_all(
     let spans = || usage.iter().filter_map(ContainerUsage::span);
     let (start, end) = (spans().map(|it| it.0).min(), spans().map(|it| it.1).max());
     let seconds = end.unwrap_or_default() - start.unwrap_or_default();
-    usage.par_iter().partition_map(|usage| {
+    let bar = progress(usage.len(), "containers sized");
+    let usage = usage.par_iter().progress_with(bar);
+    usage.partition_map(|usage| {
         let containers = containers[&usage.id.pod()];
         match recommend(usage, &settings, containers) {
             Some(found) => Either::Left(scan(usage, &found, prices, seconds)),
@@ -315,6 +340,14 @@ impl ScanArgs {
         let source = self.source.within(cluster);
         let usage = usage::read(&source)?;
         let (mut scanned, left_out) = scan_all(&usage, &self.sizing.caution, prices);
+        if self.wide {
+            let usage: HashMap<_, _> = usage.iter().map(|usage| (&usage.id, usage)).collect();
+            for container in &mut scanned {
+                if let Some(usage) = usage.get(&container.id) {
+                    container.add_lines(usage);
+                }
+            }
+        }
         let worst = scanned.iter().map(|container| container.severity).max();
         if let Some(least) = self.min_severity {
             scanned.retain(|container| container.severity >= least);
@@ -362,7 +395,7 @@ impl Order {
     }
 }
 
-const HELP: &str = "Set the recommended request: `plimsoll apply` prints it as a manifest";
+const HELP: &str = "Set the recommended request: `plimsoll manifests` prints it";
 
 /// All resources, with the names of their clusters; an empty name is left out.
 fn findings(scans: &[(String, Scan)]) -> Vec<CiFinding> {

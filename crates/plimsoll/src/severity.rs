@@ -8,6 +8,7 @@
 //! | ok | the others |
 
 use clap::ValueEnum;
+use comfy_table::Color;
 use serde::{Deserialize, Serialize};
 
 /// Relative difference below which a request needs no change.
@@ -39,12 +40,12 @@ impl Severity {
         }
     }
 
-    /// Escape sequence of its colour; `None` for the terminal's own.
-    pub(crate) fn color(self) -> Option<&'static str> {
+    /// Its colour; `None` for the terminal's own.
+    pub(crate) fn color(self) -> Option<Color> {
         match self {
             Self::Ok | Self::Info => None,
-            Self::Warning => Some("\u{1b}[33m"),
-            Self::Critical => Some("\u{1b}[31m"),
+            Self::Warning => Some(Color::DarkYellow),
+            Self::Critical => Some(Color::DarkRed),
         }
     }
 }

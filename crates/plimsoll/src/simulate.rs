@@ -10,6 +10,7 @@ use forecast::crane::Dsp;
 use forecast::{PeakConfig, PriceOfFailure};
 use horizontal::ehpa::window_seconds;
 use horizontal::predictions::Method;
+use indicatif::ParallelProgressIterator as _;
 use model::{Cpu, Quantity};
 use rayon::iter::Either;
 use rayon::prelude::*;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use crate::backtest::{WARM_UP_DAYS, is_long_enough, warm_up};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Document, OutputArgs, Table};
+use crate::progress::progress;
 use crate::usage::{self, SourceArgs};
 use crate::workload::{Workload, workloads};
 
@@ -170,13 +172,13 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Outcome> {
     }
     let usage = usage::read(&args.source)?;
     let workloads = workloads(&usage);
-    let (simulated, left_out): (Vec<Simulated>, Vec<String>) =
-        workloads
-            .par_iter()
-            .partition_map(|workload| match simulate(workload, args) {
-                Ok(result) => Either::Left(result),
-                Err(reason) => Either::Right(format!("{}: {reason}", workload.id())),
-            });
+    let (simulated, left_out): (Vec<Simulated>, Vec<String>) = workloads
+        .par_iter()
+        .progress_with(progress(workloads.len(), "workloads replayed"))
+        .partition_map(|workload| match simulate(workload, args) {
+            Ok(result) => Either::Left(result),
+            Err(reason) => Either::Right(format!("{}: {reason}", workload.id())),
+        });
     if simulated.is_empty() {
         let reason = left_out.first().map(|reason| format!("left out: {reason}"));
         let reason = reason.unwrap_or_default();

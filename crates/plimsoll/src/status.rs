@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::ehpa::EffectiveHorizontalPodAutoscaler as Ehpa;
 use api::sizing_policy::{ClusterSizingPolicy, SizingPolicy};
-use api::vpa::{APPLIED, MODE_BEFORE_REVERT, RECOMMENDATION_PROVIDED, VerticalPodAutoscaler};
+use api::vpa::{APPLIED, RECOMMENDATION_PROVIDED, VerticalPodAutoscaler};
 use clap::Args;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
@@ -22,6 +22,7 @@ use crate::installation::{
 };
 use crate::json::items;
 use crate::output::{self, Document, OutputArgs, Row, Table};
+use crate::revert::is_reverted;
 
 const APIS: [&str; 4] = [
     "v1beta1.metrics.k8s.io",
@@ -266,8 +267,7 @@ impl VpaCounts {
                 _ => {}
             }
         }
-        let mut annotations = vpa.metadata.annotations.iter().flatten();
-        self.reverted += usize::from(annotations.any(|(key, _)| key == MODE_BEFORE_REVERT));
+        self.reverted += usize::from(is_reverted(&vpa.metadata));
         let mut owners = vpa.metadata.owner_references.iter().flatten();
         self.of_policies += usize::from(owners.any(|owner| owner.kind.ends_with("SizingPolicy")));
     }
@@ -338,6 +338,8 @@ fn numbers(vpas: Option<&VpaCounts>, others: [Option<[usize; 2]>; 3]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use api::vpa::MODE_BEFORE_REVERT;
+
     use super::*;
     use crate::json::tests::parse;
     use crate::output::Format;

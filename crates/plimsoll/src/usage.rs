@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::{ClusterArgs, ContextArgs};
 use crate::failure::Failure;
 use cluster::PrometheusArgs;
-pub(crate) use cluster::{ConnectionArgs, Inventory, read_workload};
+pub(crate) use cluster::{ConnectionArgs, Inventory, read_sums, read_workload};
 pub(crate) use replay::MIB;
 use rows::Rows;
 pub(crate) use view::Resources;

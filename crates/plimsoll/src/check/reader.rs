@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::vpa::MODE_BEFORE_REVERT;
 use futures::future::join_all;
 use http::Request;
 use jiff::Timestamp;
@@ -35,6 +34,7 @@ use super::judge::{CONFIGURATION, OTHER_IMAGES, SERIES};
 use super::objects;
 use crate::cluster::{Cluster, Kind, each, each_metadata, list};
 use crate::installation::{self, ObjectName, Program, SELECTOR, image_name, programs};
+use crate::revert::is_reverted;
 
 /// Time limit of a query to Prometheus.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -123,10 +123,8 @@ async fn count<K: Kind>(cluster: &Cluster) -> Read<usize> {
 pub(crate) async fn count_reverted<K: Kind>(cluster: &Cluster) -> Read<[usize; 2]> {
     let mut counts = [0; 2];
     let count = |object: PartialObjectMeta<K>| {
-        let mut annotations = object.metadata.annotations.iter().flatten();
-        let is_reverted = annotations.any(|(key, _)| key == MODE_BEFORE_REVERT);
         counts[0] += 1;
-        counts[1] += usize::from(is_reverted);
+        counts[1] += usize::from(is_reverted(&object.metadata));
     };
     let read = each_metadata(&cluster.all::<K>(), count).await;
     read.map_err(unread(&K::plural(&())))?;

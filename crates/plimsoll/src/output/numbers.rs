@@ -63,6 +63,26 @@ pub(crate) fn money(amount: f64, currency: &str) -> String {
     format!("{text} {currency}").trim_end().to_owned()
 }
 
+/// Letters of a sparkline.
+const LETTERS: usize = 24;
+
+/// Highest amounts over a span of seconds, as blocks that begin at zero; a blank where there are none.
+pub(crate) fn sparkline(
+    (start, end): (i64, i64),
+    samples: impl Iterator<Item = (i64, f64)>,
+) -> String {
+    let mut slots = [None; LETTERS];
+    for (second, amount) in samples {
+        let share = (second - start) as f64 / (end - start).max(1) as f64;
+        let slot = &mut slots[((share * LETTERS as f64) as usize).min(LETTERS - 1)];
+        *slot = Some(amount.max(slot.unwrap_or(0.0)));
+    }
+    let highest = slots.iter().flatten().copied().fold(0.0, f64::max);
+    let blocks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let block = |amount: f64| blocks[((amount / highest * 8.0) as usize).min(7)];
+    slots.iter().map(|slot| slot.map_or(' ', block)).collect()
+}
+
 /// A share in percent with this number of digits.
 pub(crate) fn percent(share: f64, digits: usize) -> String {
     format!("{:.digits$} %", 100.0 * share)
@@ -105,6 +125,11 @@ mod tests {
         ] {
             assert_eq!(found, expected);
         }
+        let samples = [(0, 1.0), (10, 4.0), (20, 0.0), (90, 8.0), (100, 2.0)];
+        assert_eq!(
+            sparkline((0, 100), samples.into_iter()),
+            "▂ ▅ ▁                █ ▃"
+        );
         assert!((((MEMORY.step)(300.0)) - 512.0).abs() < 1e-9);
     }
 }

@@ -39,7 +39,10 @@ impl Document {
     pub(crate) fn html(&self) -> Markup {
         html! {
             h1 { (self.title) } (LINE)
-            @for table in &self.tables { h2 { (table.title) } (LINE) (table.html()) }
+            @for table in &self.tables {
+                h2 { (table.title) } (LINE)
+                @if table.rows.is_empty() { p { "None." } (LINE) } @else { (table.html()) }
+            }
             @for note in &self.notes { p.note { (note) } (LINE) }
         }
     }

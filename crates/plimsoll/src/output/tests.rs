@@ -32,7 +32,7 @@ fn check(output: Format, expected: &str) {
         output,
         no_color: true,
     };
-    let text = render(&document(), &args).expect("a text");
+    let text = render(&document(), &args, None).expect("a text");
     assert_eq!(text, expected);
 }
 
@@ -59,9 +59,26 @@ fn names_are_text_in_html_and_control_characters_are_not_printed() {
         output,
         no_color: true,
     };
-    let page = render(&document, &args(Format::Html)).expect("a page");
+    let page = render(&document, &args(Format::Html), None).expect("a page");
     assert!(!page.contains('\u{1b}'), "{page:?}");
     assert!(page.contains("&lt;script&gt;") && !page.contains("<script>"));
-    let text = render(&document, &args(Format::Table)).expect("a text");
+    let text = render(&document, &args(Format::Table), None).expect("a text");
     assert!(!text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
+fn a_table_is_not_wider_than_the_terminal() {
+    let mut document = document();
+    document.tables[0].rows[1].cells[0] = "cpu: 81 % of the request unused".to_owned();
+    let args = OutputArgs {
+        output: Format::Table,
+        no_color: true,
+    };
+    let text = render(&document, &args, Some(24)).expect("a text");
+    let expected = "Containers\nNAME               CPU\n<script>             1\n\
+                    cpu: 81 % of the  250m\nrequest unused\n\nOne note.\n";
+    assert_eq!(text, expected);
+    let narrow = render(&document, &args, Some(12)).expect("a text");
+    let lines = || narrow.lines().map(|line| line.chars().count());
+    assert!(lines().max() <= Some(12), "{narrow}");
 }

@@ -85,16 +85,30 @@ impl Totals {
         let cpu = self.requested_cpu_cores - self.recommended_cpu_cores;
         let memory = self.requested_memory_gib - self.recommended_memory_gib;
         let saved = self.savings_per_month;
-        let (cores, gib) = (digits(cpu.abs()), digits(memory.abs()));
+        let mut changes = Vec::new();
+        for (amount, unit, words) in [
+            (cpu, " cores", ["fewer", "more"]),
+            (memory, " GiB of memory", ["less", "more"]),
+        ] {
+            // What is shown as zero is no change.
+            let text = digits(amount.abs());
+            if text != "0" {
+                changes.push(change(amount, text + unit, words));
+            }
+        }
+        let costs = change(saved, money(saved.abs(), currency), ["less", "more"]);
+        changes.push(format!("about {costs} a month"));
+        let (containers, s) = match self.containers {
+            1 => ("container".to_owned(), "s"),
+            count => (format!("{} containers", digits(count as f64)), ""),
+        };
         format!(
-            "Your {} containers request {} cores and use {}. With these sizes: {}, {}, about {} a month. {} too small.",
-            self.containers,
+            "Your {containers} request{s} {} cores and use{s} {}. With these sizes: {}. {} too small.",
             digits(self.requested_cpu_cores),
             digits(used_cores),
-            change(cpu, format!("{cores} cores"), ["fewer", "more"]),
-            change(memory, format!("{gib} GiB of memory"), ["less", "more"]),
-            change(saved, money(saved.abs(), currency), ["less", "more"]),
+            changes.join(", "),
             match too_small {
+                0 => "No container is".to_owned(),
                 1 => "1 container is".to_owned(),
                 count => format!("{count} containers are"),
             }
@@ -194,6 +208,16 @@ pub(super) fn containers(scanned: &[ScannedContainer]) -> Table {
     for (row, container) in table.rows.iter_mut().zip(scanned) {
         row.severity = Some(container.severity);
         row.cells[10] = container.finding();
+    }
+    let lines = |it: &ScannedContainer| Some([it.cpu.line.clone()?, it.memory.line.clone()?]);
+    if let Some(lines) = scanned.iter().map(lines).collect::<Option<Vec<_>>>() {
+        // Behind the name of the container.
+        table
+            .columns
+            .splice(3..3, ["CPU over time", "Memory over time"]);
+        for (row, lines) in table.rows.iter_mut().zip(lines) {
+            row.cells.splice(3..3, lines);
+        }
     }
     table
 }

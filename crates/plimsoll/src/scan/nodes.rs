@@ -13,7 +13,7 @@ use replay::Resource;
 use serde::Serialize;
 use view::{BoundContainer, BoundPod, ContainerKind, Node, Requirements};
 
-use crate::cluster::{ClusterArgs, block_on, each};
+use crate::cluster::{Cluster, ClusterArgs, block_on, each};
 use crate::output::Table;
 use crate::usage::{Resources, amount_of};
 
@@ -37,12 +37,24 @@ impl IdleNodeArgs {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct NodeLoad {
+pub(crate) struct NodeLoad {
     /// Pods of a `DaemonSet`, and static pods.
     daemons: usize,
     /// All others.
     pods: usize,
     requests: Requirements,
+}
+
+impl NodeLoad {
+    pub(crate) fn all_pods(&self) -> usize {
+        self.daemons + self.pods
+    }
+
+    /// Requested share of the node's allocatable amount; `None` if that is unknown.
+    pub(crate) fn share(&self, node: &Node, resource: Resource) -> Option<f64> {
+        let total = amount_of(node.allocatable, resource).filter(|total| *total > 0.0)?;
+        Some(amount_of(self.requests.requests, resource).unwrap_or(0.0) / total)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -70,17 +82,24 @@ pub(super) struct IdleNode {
 /// Reads nodes and pods of the cluster, and judges them.
 pub(super) fn read(args: &ClusterArgs, limits: IdleNodeArgs) -> anyhow::Result<ScannedNodes> {
     block_on(async {
-        let cluster = args.connect().await?;
-        let all = ListParams::default();
-        let mut nodes = Vec::new();
-        let visit = |node| nodes.push(Node::from_k8s(node));
-        let read = each(&cluster.all(), &all, visit).await;
-        read.map_err(cluster.failed("nodes"))?;
-        let mut loads = BTreeMap::new();
-        let read = each(&cluster.all(), &all, |pod| add(&mut loads, pod)).await;
-        read.map_err(cluster.failed("pods"))?;
+        let (nodes, loads) = loads(&args.connect().await?).await?;
         Ok(idle_nodes(&nodes, &loads, limits))
     })
+}
+
+/// The nodes of the cluster, and the pods of each.
+pub(crate) async fn loads(
+    cluster: &Cluster,
+) -> anyhow::Result<(Vec<Node>, BTreeMap<String, NodeLoad>)> {
+    let all = ListParams::default();
+    let mut nodes = Vec::new();
+    let visit = |node| nodes.push(Node::from_k8s(node));
+    let read = each(&cluster.all(), &all, visit).await;
+    read.map_err(cluster.failed("nodes"))?;
+    let mut loads = BTreeMap::new();
+    let read = each(&cluster.all(), &all, |pod| add(&mut loads, pod)).await;
+    read.map_err(cluster.failed("pods"))?;
+    Ok((nodes, loads))
 }
 
 /// Adds a pod to the load of its node. Finished pods and those without a node do not count.
@@ -147,11 +166,7 @@ fn idle_nodes(
 }
 
 fn idle_node(node: &Node, load: NodeLoad, limits: IdleNodeArgs) -> Option<IdleNode> {
-    let percent = |resource: Resource| {
-        let total = amount_of(node.allocatable, resource)?;
-        let requested = amount_of(load.requests.requests, resource).unwrap_or(0.0);
-        (total > 0.0).then(|| 100.0 * requested / total)
-    };
+    let percent = |resource: Resource| Some(100.0 * load.share(node, resource)?);
     let [cpu, memory] = [Resource::Cpu, Resource::Memory].map(percent);
     let reason = if load.pods == 0 {
         "only pods of DaemonSets and static pods run on it".to_owned()

@@ -23,6 +23,7 @@ use sources::prometheus::{
 use super::{ContainerId, ContainerUsage, MIB, PodUsage, Samples, check_size};
 use crate::cluster::{Cluster, ClusterArgs, block_on};
 use crate::failure::Failure;
+use crate::progress::progress;
 use discovery::NamedService;
 pub(crate) use inventory::Inventory;
 
@@ -170,6 +171,31 @@ pub(crate) async fn read_workload(
     Ok(usage)
 }
 
+/// Sums of a week at a distance of an hour, as seconds and amounts: the first series of each query, or
+/// nothing without one.
+pub(crate) async fn read_sums(
+    connection: &ConnectionArgs,
+    cluster: &Cluster,
+    queries: &[&str],
+) -> anyhow::Result<Vec<Samples>> {
+    let step = "1h".parse().map_err(anyhow::Error::msg)?;
+    let window = window(7 * 86_400, step, Timestamp::now())?;
+    let store = Store::connect(connection, cluster, window, &Arc::default()).await?;
+    let mut sums = Vec::new();
+    for query in queries {
+        let found = store.prometheus.read_expression(query, window).await;
+        let found = found.map_err(|error| failure(&error, store.service.as_deref()))?;
+        let points = found.first().map(|series| series.series.points());
+        let points = points.unwrap_or_default().iter();
+        sums.push(
+            points
+                .map(|(at, amount)| (at.as_second(), *amount))
+                .collect(),
+        );
+    }
+    Ok(sums)
+}
+
 /// Reads the usage of all containers, in their order. Empty `namespaces` mean all.
 pub(super) fn read(
     args: &PrometheusArgs,
@@ -189,7 +215,10 @@ pub(super) fn read(
         let store = Store::connect(&args.connection, &cluster, window, &queries).await?;
         let mut usage = Vec::new();
         let (mut samples, mut pods) = (0, 0);
-        for namespace in inventory.namespaces() {
+        let names = inventory.namespaces();
+        let bar = progress(names.len(), "namespaces read from Prometheus");
+        for namespace in names {
+            bar.inc(1);
             let found = store.read(namespace, &inventory, |_| true).await?;
             for container in &found {
                 pods += container.pods.len();
@@ -199,6 +228,7 @@ pub(super) fn read(
             check_size(samples, pods)?;
             usage.extend(found);
         }
+        drop(bar);
         let service = store.service.as_ref();
         eprintln!(
             "{} queries to Prometheus{} in {:.1} s",

@@ -131,6 +131,24 @@ fn a_report_is_written_to_a_file_and_named() {
 }
 
 #[test]
+fn each_command_has_a_manual_page_that_the_first_one_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let run = run(&["man", pages.to_str().expect("a path")]);
+    assert_eq!((run.code, &*run.stdout), (0, ""));
+    let first = std::fs::read_to_string(pages.join("plimsoll.1")).expect("the first page");
+    for command in ["scan", "manifests", "dashboard", "migrate"] {
+        let page = format!("plimsoll-{command}");
+        assert!(
+            first.contains(&page.replace('-', "\\-")),
+            "{page} in {first}"
+        );
+        let text = std::fs::read_to_string(pages.join(format!("{page}.1"))).expect("a page");
+        assert!(text.contains("SYNOPSIS"), "{text}");
+    }
+}
+
+#[test]
 fn completions_and_the_manual_page_name_all_commands() {
     for arguments in [&["completion", "bash"][..], &["man"][..]] {
         let run = run(arguments);

@@ -57,13 +57,13 @@ fn changes_have_a_table_and_manifests() {
     check_forms("diff", "diff --sample");
     for form in ["patch", "kustomize", "helm-values"] {
         check(
-            &format!("apply_{form}.yaml"),
-            &format!("apply --sample --{form}"),
+            &format!("manifests_{form}.yaml"),
+            &format!("manifests --sample --{form}"),
         );
     }
     check(
-        "apply_warning.yaml",
-        "apply --sample --patch --min-severity warning",
+        "manifests_warning.yaml",
+        "manifests --sample --patch --min-severity warning",
     );
 }
 
@@ -77,6 +77,7 @@ fn containers_are_filtered_and_ordered() {
         "scan_critical.json",
         "scan --sample --min-severity critical -o json",
     );
+    check("scan_wide.txt", "scan --sample -n jobs --wide");
     check("scan_replicas.txt", "scan --sample --replicas");
     check("scan_replicas.json", "scan --sample --replicas -o json");
     check("scan_cautious.csv", "scan --sample --caution high -o csv");
@@ -86,7 +87,7 @@ fn containers_are_filtered_and_ordered() {
 fn the_help_of_every_command_is_known() {
     check("help.txt", "--help");
     for command in
-        "scan diff apply backtest simulate report explain check status revert resume stop go \
+        "scan diff manifests backtest simulate report explain check status revert resume stop go \
                     support-bundle dashboard migrate"
             .split(' ')
     {

@@ -39,6 +39,6 @@ pub(crate) fn check_form(name: &str, document: &Document, output: Format, ending
         output,
         no_color: true,
     };
-    let text = render(document, &args).expect("a text");
+    let text = render(document, &args, None).expect("a text");
     check(&format!("{name}.{ending}"), &text);
 }
