@@ -4,14 +4,21 @@
 //!
 //! | path | page |
 //! |---|---|
-//! | `/` | VPA objects with requested, recommended and used amounts |
+//! | `/` | sums, what waits and why, waves and reverts, what was done |
+//! | `/vertical` | VPA objects with requested, recommended and used amounts |
 //! | `/vpa/NAMESPACE/NAME`, `/ehpa/NAMESPACE/NAME` | explanation of one object, with the usage of its workload |
 //! | `/horizontal` | EHPAs and HPAs |
+//! | `/nodes` | requested and used shares of each node |
+//! | `/changes` | changes of objects, as server-sent events |
 //! | `/health` | programs, leaders, owners of the metrics APIs, findings of `check` |
 
+mod changes;
 mod fleet;
 mod horizontal;
+mod nodes;
+mod overview;
 mod pages;
+mod query;
 mod recorded;
 mod requests;
 mod timeline;
@@ -34,7 +41,7 @@ use crate::failure::Outcome;
 use crate::installation::InstallationArgs;
 use crate::prices::{PriceArgs, Prices};
 use crate::usage::ConnectionArgs;
-use pages::{Pages, Visitor};
+use pages::{Pages, Turns, Visitor};
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DashboardArgs {
@@ -69,7 +76,7 @@ pub(crate) fn run(args: &DashboardArgs) -> anyhow::Result<Outcome> {
             args,
             &prices,
             &access.folder(),
-            Visitor::OwnComputer,
+            (Visitor::OwnComputer, Turns::new()),
         );
         let router = pages.router().layer(from_fn_with_state(access, guard));
         let serving = axum::serve(listener, router);

@@ -29,9 +29,10 @@ use crate::json::text;
 use crate::output::{self, Document, OutputArgs};
 use crate::subject::Subject;
 
+pub(crate) use document::STEPS;
 pub(crate) use ehpa::{Forecast, hpa_metrics};
 pub(crate) use judge::Recommended;
-pub(crate) use lines::Mark;
+pub(crate) use lines::{Mark, marks_of_events, plain_text};
 use lines::{marks, plain};
 use policy::PolicyFacts;
 use reader::Found;

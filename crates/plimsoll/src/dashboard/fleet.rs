@@ -10,54 +10,132 @@ use replay::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::pages::ListQuery;
+use super::query::ListQuery;
 use crate::cluster::Cluster;
+use crate::explain::plain_text;
+use crate::installation::ObjectName;
 use crate::json::{items, text, texts};
 use crate::output::{Document, Table};
 use crate::prices::Prices;
+use crate::revert::is_reverted;
 use crate::scan::{Scan, ScannedContainer, ScannedResource};
 use crate::severity::Change;
 use crate::usage::{ContainerId, ContainerUsage, Inventory, Resources, amount, amount_of};
 
+/// Objects of a page of the list, and most pages of the API server that a search reads for one.
 const PAGE: u32 = 200;
+const MAX_PAGES: usize = 25;
 const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")];
 
-/// Highest usage of a pod of each container: millicores and MiB.
-type Used = BTreeMap<ContainerId, [f64; 2]>;
+/// Usage of the pods of a container in millicores and MiB.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    /// That of the highest pod.
+    highest: [f64; 2],
+    sum: [f64; 2],
+}
+
+type Used = BTreeMap<ContainerId, Usage>;
 
 pub(super) struct Fleet {
+    pub(super) objects: Vec<VpaLine>,
     lines: Vec<Line>,
+    /// CPU usage of all pods in cores.
+    pub(super) used_cores: f64,
     /// Position of the next page; empty on the last one.
-    next: String,
-    notes: Vec<String>,
+    pub(super) next: String,
+    pub(super) notes: Vec<String>,
+}
+
+/// The state of a VPA object's pods, by its status.
+#[derive(Clone, Serialize)]
+pub(super) struct VpaLine {
+    /// Namespace and name.
+    pub(super) object: String,
+    pub(super) mode: String,
+    /// Reason of the condition `Applied`.
+    pub(super) applied: String,
+    /// Its message.
+    #[serde(skip)]
+    pub(super) message: String,
+    /// Whether `plimsoll revert` switched it off.
+    #[serde(skip)]
+    pub(super) is_reverted: bool,
 }
 
 /// A container of a VPA object.
 #[derive(Serialize)]
 struct Line {
-    /// Namespace and name of the VPA object.
-    object: String,
-    mode: String,
+    #[serde(flatten)]
+    vpa: VpaLine,
     #[serde(flatten)]
     container: ScannedContainer,
-    applied: String,
     finding: String,
 }
 
-/// Reads a page: the VPA objects, and the pods of their namespaces.
+/// VPA objects to read: at most `most`, behind the position `after`, with the text `search` in their name,
+/// target, mode or reason.
+pub(super) struct Selection<'a> {
+    pub(super) namespace: Option<&'a str>,
+    pub(super) after: &'a str,
+    pub(super) search: &'a str,
+    pub(super) most: u32,
+}
+
+impl<'a> Selection<'a> {
+    /// A page of a list.
+    pub(super) fn page(query: &'a ListQuery) -> Self {
+        Self {
+            namespace: query.namespace(),
+            after: &query.after,
+            search: &query.search,
+            most: PAGE,
+        }
+    }
+}
+
+/// The selected objects of at most [`MAX_PAGES`], and the position behind them.
+async fn vpas(
+    cluster: &Cluster,
+    selection: &Selection<'_>,
+) -> anyhow::Result<(Vec<DynamicObject>, String)> {
+    let api = cluster.untyped::<VerticalPodAutoscaler>(selection.namespace);
+    let (mut found, mut next) = (Vec::new(), selection.after.to_owned());
+    let search = selection.search.to_lowercase();
+    for _ in 0..MAX_PAGES {
+        let mut params = ListParams::default().limit(selection.most);
+        if !next.is_empty() {
+            params = params.continue_token(&next);
+        }
+        let page = api.list(&params).await;
+        let page = page.map_err(cluster.failed("VPA objects"))?;
+        next = page.metadata.continue_.unwrap_or_default();
+        let matches = |vpa: &DynamicObject| {
+            let VpaLine {
+                object,
+                mode,
+                applied,
+                ..
+            } = vpa_line(vpa);
+            let text = format!("{object} {} {mode} {applied}", target(vpa));
+            text.to_lowercase().contains(&search)
+        };
+        found.extend(page.items.into_iter().filter(matches));
+        if next.is_empty() || found.len() >= selection.most as usize {
+            break;
+        }
+    }
+    Ok((found, next))
+}
+
+/// Reads VPA objects, and the pods of their namespaces.
 pub(super) async fn read(
     cluster: &Cluster,
-    query: &ListQuery,
+    selection: Selection<'_>,
     prices: &Prices,
 ) -> anyhow::Result<Fleet> {
-    let api = cluster.untyped::<VerticalPodAutoscaler>(query.namespace());
-    let mut params = ListParams::default().limit(PAGE);
-    if !query.after.is_empty() {
-        params = params.continue_token(&query.after);
-    }
-    let page = api.list(&params).await;
-    let page = page.map_err(cluster.failed("VPA objects"))?;
-    let namespaces = page.items.iter().filter_map(DynamicObject::namespace);
+    let (vpas, next) = vpas(cluster, &selection).await?;
+    let namespaces = vpas.iter().filter_map(DynamicObject::namespace);
     let namespaces: BTreeSet<String> = namespaces.collect();
     let namespaces: Vec<String> = namespaces.into_iter().collect();
     let mut notes = Vec::new();
@@ -77,11 +155,15 @@ pub(super) async fn read(
             break;
         }
     }
-    let lines = page.items.iter();
+    let lines = vpas.iter();
     let lines = lines.flat_map(|vpa| lines_of(vpa, &inventory, &used, prices));
+    let lines: Vec<Line> = lines.collect();
+    let sums = lines.iter().filter_map(|line| used.get(&line.container.id));
     Ok(Fleet {
-        lines: lines.collect(),
-        next: page.metadata.continue_.unwrap_or_default(),
+        objects: vpas.iter().map(vpa_line).collect(),
+        used_cores: sums.map(|usage| usage.sum[0]).sum::<f64>() / 1000.0,
+        lines,
+        next,
         notes,
     })
 }
@@ -105,9 +187,11 @@ async fn add_usage(
             let usage = &container["usage"];
             let found = RESOURCES.map(|(resource, name)| amount(text(&usage[name]), resource));
             let id = ContainerId::new(namespace, &*workload, text(&container["name"]));
-            let known = used.entry(id).or_default();
-            for (known, found) in known.iter_mut().zip(found) {
-                *known = known.max(found.unwrap_or_default());
+            let Usage { highest, sum } = used.entry(id).or_default();
+            for (index, found) in found.into_iter().enumerate() {
+                let found = found.unwrap_or_default();
+                highest[index] = highest[index].max(found);
+                sum[index] += found;
             }
         }
     }
@@ -116,9 +200,7 @@ async fn add_usage(
 
 fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used, prices: &Prices) -> Vec<Line> {
     let namespace = vpa.namespace().unwrap_or_default();
-    let [kind, name] = texts(&vpa.data["spec"]["targetRef"], ["kind", "name"]);
-    let target = format!("{}/{name}", kind.to_lowercase());
-    let mode = vpa.data["spec"]["updatePolicy"]["updateMode"].as_str();
+    let target = target(vpa);
     let pods = inventory.pods_of(&namespace, &target);
     let requests: BTreeMap<String, Resources> = inventory
         .containers(&namespace)
@@ -135,14 +217,12 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used, prices: &Pr
                 recommended: recommended.and_then(|text| amount(text, resource)),
             };
             let used = used.get(&id);
-            let used = used.map(|used| used[usize::from(resource == Resource::Memory)]);
+            let used = used.map(|used| used.highest[usize::from(resource == Resource::Memory)]);
             ScannedResource::new(resource, change, used)
         });
         let container = ScannedContainer::new(id, (pods, pods as f64), resources, prices);
         Line {
-            object: format!("{namespace}/{}", vpa.name_any()),
-            mode: mode.unwrap_or("Recreate").to_owned(),
-            applied: applied(vpa),
+            vpa: vpa_line(vpa),
             finding: if recommended.is_null() {
                 "no recommendation".to_owned()
             } else {
@@ -160,14 +240,33 @@ fn lines_of(vpa: &DynamicObject, inventory: &Inventory, used: &Used, prices: &Pr
     lines
 }
 
-fn applied(vpa: &DynamicObject) -> String {
+/// The target, such as `deployment/web`.
+fn target(vpa: &DynamicObject) -> String {
+    let [kind, name] = texts(&vpa.data["spec"]["targetRef"], ["kind", "name"]);
+    format!("{}/{name}", kind.to_lowercase())
+}
+
+fn vpa_line(vpa: &DynamicObject) -> VpaLine {
+    let mode = vpa.data["spec"]["updatePolicy"]["updateMode"].as_str();
     let mut conditions = items(&vpa.data["status"]["conditions"]);
     let condition = conditions.find(|condition| condition["type"] == APPLIED);
-    let reason = condition.and_then(|condition| condition["reason"].as_str());
-    reason.unwrap_or("-").to_owned()
+    let condition = condition.unwrap_or(&Value::Null);
+    VpaLine {
+        object: ObjectName::from(&vpa.metadata).to_string(),
+        mode: mode.unwrap_or("Recreate").to_owned(),
+        applied: condition["reason"].as_str().unwrap_or("-").to_owned(),
+        message: plain_text(text(&condition["message"])),
+        is_reverted: is_reverted(&vpa.metadata),
+    }
 }
 
 impl Fleet {
+    /// Sums of all containers and of each namespace.
+    pub(super) fn scan(&self, prices: &Prices) -> Scan {
+        let containers = self.lines.iter().map(|line| line.container.clone());
+        Scan::new(containers.collect(), &[], prices)
+    }
+
     pub(super) fn document(&self, prices: &Prices) -> Document {
         let mut table = Table::of(
             "VPA objects",
@@ -178,10 +277,9 @@ impl Fleet {
         );
         for (row, line) in table.rows.iter_mut().zip(&self.lines) {
             row.severity = Some(line.container.severity);
-            row.link = Some(format!("vpa/{}", line.object));
+            row.link = Some(format!("vpa/{}", line.vpa.object));
         }
-        let containers = self.lines.iter().map(|line| line.container.clone());
-        let totals = Scan::new(containers.collect(), &[], prices).totals();
+        let totals = self.scan(prices).totals();
         let mut notes = self.notes.clone();
         notes.push(format!(
             "Usage is that of the highest pod. {}",
@@ -201,6 +299,7 @@ impl Fleet {
             @if !self.next.is_empty() {
                 form {
                     input type="hidden" name="namespace" value=(query.namespace);
+                    input type="hidden" name="search" value=(query.search);
                     input type="hidden" name="after" value=(self.next);
                     button { "Next objects" }
                 }
@@ -210,7 +309,7 @@ impl Fleet {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
@@ -229,10 +328,39 @@ mod tests {
         parse(object)
     }
 
+    /// Objects of these namespaces and names with the same status.
+    pub(crate) fn fleet_of(names: impl Iterator<Item = (String, String)>, status: &Value) -> Fleet {
+        let vpas = names.map(|(namespace, name)| {
+            let target = json!({"kind": "Deployment", "name": name});
+            let object = json!({
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {"targetRef": target}, "status": status,
+            });
+            parse::<DynamicObject>(object)
+        });
+        let vpas: Vec<DynamicObject> = vpas.collect();
+        let (inventory, prices) = (Inventory::default(), Prices::default());
+        let lines = |vpa| lines_of(vpa, &inventory, &Used::new(), &prices);
+        Fleet {
+            objects: vpas.iter().map(vpa_line).collect(),
+            used_cores: 0.0,
+            lines: vpas.iter().flat_map(lines).collect(),
+            next: String::new(),
+            notes: Vec::new(),
+        }
+    }
+
     fn fleet(vpa: &DynamicObject) -> Fleet {
         let id = ContainerId::new("shop", "deployment/web", "app");
-        let used = Used::from([(id, [120.0, 64.0])]);
+        let amounts = [120.0, 64.0];
+        let usage = Usage {
+            highest: amounts,
+            sum: amounts,
+        };
+        let used = Used::from([(id, usage)]);
         Fleet {
+            objects: vec![vpa_line(vpa)],
+            used_cores: 0.12,
             lines: lines_of(vpa, &Inventory::default(), &used, &Prices::default()),
             next: "\"><b>".to_owned(),
             notes: Vec::new(),
@@ -263,7 +391,7 @@ mod tests {
         let document = fleet.document(&Prices::default());
         let query = ListQuery {
             namespace: "\"><script>".to_owned(),
-            after: String::new(),
+            ..ListQuery::default()
         };
         let page = crate::output::page("", &document.html(), &fleet.next_page(&query));
         assert!(

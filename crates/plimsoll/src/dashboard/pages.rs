@@ -12,11 +12,13 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 
-use super::{DashboardArgs, fleet, horizontal, recorded, requests, timeline};
+use super::query::ListQuery;
+use super::{
+    DashboardArgs, changes, fleet, horizontal, nodes, overview, recorded, requests, timeline,
+};
 use crate::cluster::Cluster;
 use crate::explain;
 use crate::failure::Failure;
@@ -36,10 +38,13 @@ const USAGE_FRESH_FOR: [Duration; 2] = [Duration::from_mins(5), Duration::from_s
 const USAGE_TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_KEPT: usize = 4;
 pub(super) const READ_TIMEOUT: Duration = Duration::from_mins(1);
-const LINKS: [(&str, &str); 3] = [
-    ("/", "Vertical"),
-    ("/horizontal", "Horizontal"),
-    ("/health", "Health"),
+/// Pages, and whether they can show one namespace.
+const LINKS: [(&str, &str, bool); 5] = [
+    ("/", "Overview", true),
+    ("/vertical", "Vertical", true),
+    ("/horizontal", "Horizontal", true),
+    ("/nodes", "Nodes", false),
+    ("/health", "Health", false),
 ];
 /// Refreshes the page, unless an element of it has the focus, and copies manifests.
 const SCRIPT: &str = include_str!("script.js");
@@ -60,45 +65,34 @@ pub(super) enum Visitor {
     User(String),
 }
 
-/// Parameters of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
-pub(super) struct ListQuery {
-    /// All without one.
-    pub(super) namespace: String,
-    /// Position in the list, from the page before.
-    pub(super) after: String,
-}
-
-impl ListQuery {
-    pub(super) fn namespace(&self) -> Option<&str> {
-        Some(self.namespace.as_str()).filter(|name| !name.is_empty())
-    }
-
-    /// The filter by namespace.
-    fn form(&self) -> Markup {
-        html! {
-            form { label { "Namespace " input name="namespace" value=(self.namespace); } " " button { "Show" } }
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Page {
+    Overview(ListQuery),
     Fleet(ListQuery),
     /// `vpa` or `ehpa`, namespace and name.
     Object(&'static str, [String; 2]),
     Horizontal(ListQuery),
+    Nodes,
     Health,
 }
 
 impl Page {
+    fn form(&self) -> Markup {
+        match self {
+            Self::Overview(query) | Self::Horizontal(query) => query.form(false),
+            Self::Fleet(query) => query.form(true),
+            Self::Object(..) | Self::Nodes | Self::Health => html! {},
+        }
+    }
+
     /// The path, with the namespace that the page shows.
     fn path(&self) -> (&'static str, &str) {
         match self {
-            Self::Fleet(query) => ("/", &query.namespace),
+            Self::Overview(query) => ("/", &query.namespace),
+            Self::Fleet(query) => ("/vertical", &query.namespace),
             Self::Object(_, [namespace, _]) => ("", namespace),
             Self::Horizontal(query) => ("/horizontal", &query.namespace),
+            Self::Nodes => ("/nodes", ""),
             Self::Health => ("/health", ""),
         }
     }
@@ -110,9 +104,33 @@ type Usage = Result<Arc<[ContainerUsage]>, String>;
 /// Pages with the times of their reads.
 type Kept = VecDeque<(Instant, Page, String)>;
 
+/// Reads of pages at a time by one user, and pages that follow changes: others are read every 30 s.
+const READS_OF_USER: usize = 2;
+const LIVE_OF_USER: usize = 4;
 /// Reads at a time, of all visitors: those of pages, and of usage, which may be large.
 static PAGE_READS: Semaphore = Semaphore::const_new(6);
 static USAGE_READS: Semaphore = Semaphore::const_new(2);
+
+/// Reads and open streams, which the sessions of one user share.
+#[derive(Clone)]
+pub(super) struct Turns {
+    reads: Arc<Semaphore>,
+    live: Arc<Semaphore>,
+}
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self {
+            reads: Arc::new(Semaphore::new(READS_OF_USER)),
+            live: Arc::new(Semaphore::new(LIVE_OF_USER)),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_shared_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.reads, &other.reads) && Arc::ptr_eq(&self.live, &other.live)
+    }
+}
 
 pub(super) struct Pages {
     cluster: Cluster,
@@ -121,6 +139,7 @@ pub(super) struct Pages {
     /// Folder of all pages, such as `/TOKEN`.
     folder: String,
     visitor: Visitor,
+    turns: Turns,
     /// Usage of the workload that was shown last, or the reason for its absence.
     recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
     /// The latest pages. Locked while one is read.
@@ -133,7 +152,7 @@ impl Pages {
         args: &DashboardArgs,
         prices: &Prices,
         folder: &str,
-        visitor: Visitor,
+        (visitor, turns): (Visitor, Turns),
     ) -> Self {
         Self {
             cluster,
@@ -141,6 +160,7 @@ impl Pages {
             prices: prices.clone(),
             folder: folder.to_owned(),
             visitor,
+            turns,
             recorded: Mutex::default(),
             kept: Arc::default(),
         }
@@ -157,16 +177,34 @@ impl Pages {
                 pages.respond(Page::Object(kind, name))
             }
         };
-        let health = async |State(pages): State<Arc<Self>>| pages.respond(Page::Health).await;
+        let of_cluster =
+            |page: Page| move |State(pages): State<Arc<Self>>| pages.respond(page.clone());
         let path = |page: &str| format!("{}{page}", self.folder);
         Router::new()
-            .route(&path("/"), get(list(Page::Fleet)))
+            .route(&path("/"), get(list(Page::Overview)))
+            .route(&path("/vertical"), get(list(Page::Fleet)))
             .route(&path("/vpa/{namespace}/{name}"), get(object("vpa")))
             .route(&path("/ehpa/{namespace}/{name}"), get(object("ehpa")))
             .route(&path("/horizontal"), get(list(Page::Horizontal)))
-            .route(&path("/health"), get(health))
+            .route(&path("/changes"), get(Self::changes))
+            .route(&path("/nodes"), get(of_cluster(Page::Nodes)))
+            .route(&path("/health"), get(of_cluster(Page::Health)))
             .route(&path(SCRIPT_PATH), get(script))
             .with_state(Arc::new(self))
+    }
+
+    async fn changes(State(pages): State<Arc<Self>>, Query(query): Query<ListQuery>) -> Response {
+        if !query.namespace().is_none_or(is_name) {
+            return StatusCode::BAD_REQUEST.into_response();
+        }
+        match Arc::clone(&pages.turns.live).try_acquire_owned() {
+            Ok(permit) => {
+                let events = changes::events(&pages.cluster, query.namespace(), permit);
+                events.await.into_response()
+            }
+            // Ends the attempts of the browser.
+            Err(_) => StatusCode::NO_CONTENT.into_response(),
+        }
     }
 
     async fn respond(self: Arc<Self>, page: Page) -> Response {
@@ -179,16 +217,10 @@ impl Pages {
             Ok(html) => Html(html).into_response(),
             Err(error) => {
                 let document = Document {
-                    title: "This page cannot be shown".to_owned(),
-                    tables: Vec::new(),
                     notes: vec![format!("{error:#}")],
-                    data: serde_json::Value::Null,
+                    ..Document::titled("This page cannot be shown")
                 };
-                let form = match &page {
-                    Page::Fleet(query) | Page::Horizontal(query) => query.form(),
-                    Page::Object(..) | Page::Health => html! {},
-                };
-                let html = self.html(&document, &form, &page);
+                let html = self.html(&document, &html! {}, &page);
                 (StatusCode::BAD_GATEWAY, Html(html)).into_response()
             }
         }
@@ -204,6 +236,8 @@ impl Pages {
         let (pages, page, runtime) = (Arc::clone(self), page.clone(), Handle::current());
         let reading = tokio::task::spawn_blocking(move || {
             let read = tokio::time::timeout(READ_TIMEOUT, async {
+                // Who has more sessions than these waits for himself, and holds up no others.
+                let _own = pages.turns.reads.acquire().await?;
                 let _turn = PAGE_READS.acquire().await?;
                 pages.read(&page).await
             });
@@ -226,11 +260,27 @@ impl Pages {
             "namespace: {namespace:?} is not a name"
         );
         match page {
+            Page::Overview(query) => {
+                let (cluster, prices) = (&self.cluster, &self.prices);
+                let read = overview::read(cluster, self.system_namespace(), query, prices);
+                let overview = read.await?;
+                let plot = if query.namespace.is_empty() {
+                    self.sums().await
+                } else {
+                    html! {}
+                };
+                let body = overview.html(prices, &plot, Timestamp::now());
+                Ok(self.html(&Document::titled("Overview"), &body, page))
+            }
+            Page::Nodes => {
+                let body = nodes::read(&self.cluster).await?;
+                Ok(self.html(&Document::titled("Nodes"), &body, page))
+            }
             Page::Fleet(query) => {
-                let fleet = fleet::read(&self.cluster, query, &self.prices).await?;
+                let selection = fleet::Selection::page(query);
+                let fleet = fleet::read(&self.cluster, selection, &self.prices).await?;
                 let document = fleet.document(&self.prices);
-                let forms = html! { (query.form()) (fleet.next_page(query)) };
-                Ok(self.html(&document, &forms, page))
+                Ok(self.html(&document, &fleet.next_page(query), page))
             }
             Page::Object(kind, [namespace, name]) => {
                 let subject = format!("{kind}/{name}").parse().map_err(Failure::Usage)?;
@@ -241,7 +291,9 @@ impl Pages {
                 document.title = format!("{namespace}/{name}");
                 let usage = self.usage([namespace, &explained.workload]).await;
                 let usage = match (&usage, *kind) {
-                    (Ok(usage), "vpa") => recorded::vertical(usage, &explained.recommendations),
+                    (Ok(usage), "vpa") => {
+                        recorded::vertical(usage, &explained.recommendations, &explained.marks)
+                    }
                     (Ok(usage), _) => recorded::horizontal(usage),
                     (Err(reason), _) => {
                         let note = format!("Usage is not shown: {reason}.");
@@ -249,7 +301,9 @@ impl Pages {
                         html! {}
                     }
                 };
+                let steps = requests::steps(&mut document);
                 let details = html! {
+                    (steps)
                     (requests::yaml(&explained.recommendations))
                     (requests::forecasts(&explained.forecasts))
                     (usage)
@@ -259,7 +313,7 @@ impl Pages {
             }
             Page::Horizontal(query) => {
                 let document = horizontal::read(&self.cluster, query.namespace()).await?;
-                Ok(self.html(&document, &query.form(), page))
+                Ok(self.html(&document, &html! {}, page))
             }
             Page::Health => {
                 let mut document = status::read(&self.cluster, self.system_namespace()).await?;
@@ -273,6 +327,17 @@ impl Pages {
 
     fn system_namespace(&self) -> &str {
         &self.args.installation.system_namespace
+    }
+
+    /// The plot of the last week.
+    async fn sums(&self) -> Markup {
+        let read = tokio::time::timeout(USAGE_TIMEOUT, async {
+            let _turn = USAGE_READS.acquire().await;
+            overview::over_a_week(&self.args.prometheus, &self.cluster).await
+        });
+        let late =
+            || html! { p.note { "CPU over time is not shown: Prometheus needs more than 20 s." } };
+        read.await.unwrap_or_else(|_| late())
     }
 
     async fn usage(&self, id: [&str; 2]) -> Usage {
@@ -300,20 +365,22 @@ impl Pages {
         usage
     }
 
+    /// A page with its form above the document, and the details below that.
     fn html(&self, document: &Document, details: &Markup, shown: &Page) -> String {
         let folder = &self.folder;
         let (path, namespace) = shown.path();
-        let parameter = |link: &str| match (link, namespace) {
-            ("/health", _) | (_, "") => String::new(),
+        let parameter = |has_namespace: bool| match namespace {
+            "" => String::new(),
+            _ if !has_namespace => String::new(),
             _ => format!("?namespace={namespace}"),
         };
         let navigation = html! {
             nav aria-label="Pages" {
-                @for (link, name) in LINKS {
-                    a href={ (folder) (link) (parameter(link)) } aria-current=[(link == path).then_some("page")] { (name) } " "
+                @for (link, name, has_namespace) in LINKS {
+                    a href={ (folder) (link) (parameter(has_namespace)) } aria-current=[(link == path).then_some("page")] { (name) } " "
                 }
                 span { (self.cluster.server) } " "
-                label { input #refresh type="checkbox" checked; " refresh every 30 s" }
+                label { input #refresh type="checkbox" checked data-changes={ (folder) "/changes?namespace=" (namespace) }; " live" }
                 @match &self.visitor {
                     Visitor::OwnComputer => {}
                     Visitor::Anonymous => { a href="/login" { "Log in" } }
@@ -328,7 +395,7 @@ impl Pages {
         page(
             &document.title,
             &navigation,
-            &html! { (document.html()) (details) },
+            &html! { (shown.form()) (document.html()) (details) },
         )
     }
 }

@@ -5,12 +5,12 @@ use forecast::{ForecastConfig, ForecastError, Forecaster};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use model::Series;
-use plot::Unit;
-use replay::Resource;
+use plot::{Layer, Shape, Unit};
 use replay::horizontal::Demand;
+use replay::{Grid, Resource};
 
-use crate::explain::Recommended;
-use crate::output::numbers::{CPU, MEMORY};
+use crate::explain::{self, Recommended};
+use crate::output::numbers::{CPU, MEMORY, minute};
 use crate::usage::{ContainerUsage, amount, amount_of};
 use crate::usage_plot::{PerSlot, line, over_time};
 use crate::workload::workloads;
@@ -25,8 +25,12 @@ const SHOWN: usize = 288;
 /// Slots of the forecast: six hours.
 const AHEAD: u32 = 72;
 
-/// Usage of each container with its request, target and bounds.
-pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]) -> Markup {
+/// Usage of each container with its request, target and bounds, and what happened to the workload.
+pub(super) fn vertical(
+    usage: &[ContainerUsage],
+    recommendations: &[Recommended],
+    marks: &[explain::Mark],
+) -> Markup {
     let mut plots = Vec::new();
     for container in usage {
         for (resource, name, word, unit) in [
@@ -51,7 +55,8 @@ pub(super) fn vertical(usage: &[ContainerUsage], recommendations: &[Recommended]
                 ("upper bound", "c3", amount(|it| it.upper_bound.as_ref())),
             ];
             let title = format!("{word} of container {of}");
-            plots.push(per_slot.plot(title, unit, &constants, None).figure());
+            let events = events(marks, &per_slot.grid);
+            plots.push(per_slot.plot(title, unit, &constants, events).figure());
         }
     }
     section("Usage of the last days", plots)
@@ -97,6 +102,22 @@ pub(super) fn horizontal(usage: &[ContainerUsage]) -> Markup {
     }
     plots.push(html! { p.note { (note) } });
     section(title, plots)
+}
+
+/// Events and changes of conditions within the time of a plot, on its axis.
+fn events(marks: &[explain::Mark], grid: &Grid) -> Option<Layer> {
+    let times = grid.start..=grid.start + grid.step * grid.slots as i64;
+    let shown = marks
+        .iter()
+        .filter(|mark| times.contains(&mark.time.as_second()));
+    let shown = shown.map(|mark| plot::Mark {
+        at: (mark.time.as_second() as f64, 0.0),
+        title: format!("{}, {}: {}", minute(mark.time), mark.label, mark.text),
+        label: String::new(),
+    });
+    let shown: Vec<_> = shown.collect();
+    let layer = Layer::new("acts and events", "c4", Shape::Marks(shown.clone()));
+    (!shown.is_empty()).then_some(layer)
 }
 
 fn section(title: &str, parts: Vec<Markup>) -> Markup {
@@ -180,7 +201,7 @@ mod tests {
             uncapped_target: None,
             changed_by: None,
         };
-        let html = vertical(&[usage(2)], &[recommended]).into_string();
+        let html = vertical(&[usage(2)], &[recommended], &[]).into_string();
         let title = "<b>CPU of container &lt;app&gt;</b>";
         assert!(html.contains(title), "{html}");
         let [cpu, memory] = ["<b>CPU of", "<b>Memory of"].map(|it| html.find(it).expect("a plot"));
@@ -189,7 +210,7 @@ mod tests {
             let legend = format!("</span> {name}");
             assert!(html[memory..].contains(&legend), "{name}");
         }
-        let none = vertical(&[], &[]).into_string();
+        let none = vertical(&[], &[], &[]).into_string();
         assert!(none.contains("Prometheus has no ten minutes"));
     }
 

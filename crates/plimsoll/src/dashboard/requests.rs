@@ -1,11 +1,15 @@
-//! The recommended requests of a VPA object as YAML to copy, and the forecasts of an EHPA.
+//! The recommended requests of a VPA object as YAML to copy, the steps to them, and the forecasts of an EHPA.
 
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use plot::bars;
+use replay::Resource;
 use serde_json::json;
 
-use crate::explain::{Forecast, Recommended};
+use crate::explain::{Forecast, Recommended, STEPS};
+use crate::output::{Document, Row, numbers};
+use crate::usage::{MIB, amount};
 use crate::usage_plot::{line, over_time};
 
 pub(super) fn yaml(recommendations: &[Recommended]) -> Markup {
@@ -16,6 +20,79 @@ pub(super) fn yaml(recommendations: &[Recommended]) -> Markup {
             button.copy type="button" { "Copy" }
             pre tabindex="0" { (yaml) }
         }
+    }
+}
+
+/// The table of steps as bars: from the usage of a container to its request.
+pub(super) fn steps(document: &mut Document) -> Markup {
+    let place = document
+        .tables
+        .iter()
+        .position(|table| table.title == STEPS);
+    let Some(table) = place.map(|place| document.tables.remove(place)) else {
+        return html! {};
+    };
+    let steps: Vec<Step<'_>> = table.rows.iter().filter_map(Step::of).collect();
+    let of_request = |one: &Step, other: &Step| one.request == other.request;
+    html! {
+        h2 { (table.title) }
+        div.pair { @for steps in steps.chunk_by(of_request) {
+            @let most = steps.iter().filter_map(|step| step.amount).fold(f64::MIN_POSITIVE, f64::max);
+            div {
+                h3 { (steps[0].request) }
+                table.costs { tbody { @for step in steps {
+                    tr { td { (step.name) } td {
+                        @if let Some(amount) = step.amount {
+                            (bars(&format!("{}: {}", step.name, step.result), &[("advice", 0.0, amount / most)]))
+                        }
+                        (step.shown())
+                    } }
+                } } }
+            }
+        } }
+    }
+}
+
+/// A step with its result, as in the table, and in millicores or MiB if it is an amount of the resource.
+struct Step<'a> {
+    /// Container and resource.
+    request: String,
+    resource: Resource,
+    name: &'a str,
+    result: &'a str,
+    amount: Option<f64>,
+}
+
+impl<'a> Step<'a> {
+    /// The result with the unit that fits.
+    fn shown(&self) -> String {
+        match (self.amount, self.resource) {
+            (Some(amount), Resource::Cpu) => numbers::cpu(amount),
+            (Some(amount), Resource::Memory) => numbers::memory(amount),
+            (None, _) => self.result.to_owned(),
+        }
+    }
+
+    fn of(row: &'a Row) -> Option<Self> {
+        let [container, resource, name, result] = row.cells.first_chunk()?;
+        let request = format!("{container}, {resource}");
+        let resource = match resource.as_str() {
+            "memory" => Resource::Memory,
+            _ => Resource::Cpu,
+        };
+        let amount = match result.split_once(' ') {
+            None => amount(result, resource),
+            Some((number, "millicores" | "MiB")) => number.parse().ok(),
+            Some((number, "bytes")) => number.parse().ok().map(|bytes: f64| bytes / MIB),
+            Some(_) => None,
+        };
+        Some(Self {
+            request,
+            resource,
+            name,
+            result,
+            amount: amount.filter(|amount| *amount >= 0.0),
+        })
     }
 }
 
@@ -59,6 +136,7 @@ fn plot(forecast: &Forecast) -> Option<Markup> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Table;
 
     #[test]
     fn hostile_names_are_text() {
@@ -77,6 +155,33 @@ mod tests {
             html.contains("&lt;script&gt;") && html.contains("cpu: 100m"),
             "{html}"
         );
+    }
+
+    #[test]
+    fn steps_are_bars_of_the_largest_amount() {
+        let row = |name: &str, result: &str| {
+            Row::plain(["app", "memory", name, result].map(str::to_owned))
+        };
+        let rows = [
+            row("<b>percentile", "104857600 bytes"),
+            row("chance-of-failure", "0.001 per hour"),
+            row("as a quantity", "200Mi"),
+        ];
+        let mut document = Document::titled("web");
+        document
+            .tables
+            .push(Table::new(STEPS, "container|resource|step|result", rows));
+        let html = steps(&mut document).into_string();
+        assert!(document.tables.is_empty());
+        for part in [
+            "<h3>app, memory</h3>",
+            "aria-label=\"&lt;b&gt;percentile: 104857600 bytes\"><g class=\"advice\"><rect class=\"mark\" x=\"0%\" width=\"50%\"",
+            "<td>chance-of-failure</td><td>0.001 per hour</td>",
+            "width=\"100%\" y=\"0\"",
+        ] {
+            assert!(html.contains(part), "{part} is not in {html}");
+        }
+        assert_eq!(steps(&mut document).into_string(), "");
     }
 
     #[test]

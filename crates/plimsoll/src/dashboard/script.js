@@ -1,6 +1,7 @@
-// Refreshes the page every 30 s, unless an element of it has the focus. Copies manifests.
+// Reads the page again when its objects change, and every 30 s, unless an element of it has the focus. Copies
+// manifests.
+const box = document.getElementById("refresh");
 const refresh = async () => {
-  const box = document.getElementById("refresh");
   const main = document.querySelector("main");
   if (!box.checked || document.hidden || main.contains(document.activeElement)) return;
   try {
@@ -13,6 +14,7 @@ const refresh = async () => {
   }
 };
 setInterval(refresh, 30000);
+new EventSource(box.dataset.changes).onmessage = refresh;
 document.addEventListener("click", (event) => {
   if (event.target.matches("button.copy")) {
     navigator.clipboard.writeText(event.target.nextElementSibling.textContent);

@@ -6,11 +6,21 @@ use maud::{Markup, html};
 use crate::explain::Mark;
 use crate::output::numbers::{ago, minute};
 
+/// Shortest time of the axis, in seconds.
+const LEAST_SPAN: i64 = 900;
 /// Maximum number of rows; those with the latest marks are shown.
 const MAX_ROWS: usize = 12;
 
 pub(super) fn html(marks: &[Mark], now: Timestamp) -> Markup {
-    let first = marks.iter().map(|mark| mark.time).min().unwrap_or(now);
+    html! { @if !marks.is_empty() { h2 { "Time line" } (lines(marks, now)) } }
+}
+
+/// The rows without a heading.
+pub(super) fn lines(marks: &[Mark], now: Timestamp) -> Markup {
+    // A single mark is not at the edge.
+    let first = marks.iter().map(|mark| mark.time.as_second()).min();
+    let first = first.unwrap_or(i64::MAX).min(now.as_second() - LEAST_SPAN);
+    let first = Timestamp::from_second(first).unwrap_or(now);
     let before = |mark: &Mark| now.as_second() - mark.time.as_second();
     let place = |mark: &Mark| {
         let span = (now.as_second() - first.as_second()).max(1) as f64;
@@ -19,7 +29,6 @@ pub(super) fn html(marks: &[Mark], now: Timestamp) -> Markup {
     };
     html! {
         @if !marks.is_empty() {
-            h2 { "Time line" }
             p.note { (minute(first)) ", " (ago(now.as_second() - first.as_second())) ", until now" }
             @for (label, marks) in rows(marks) {
                 p.row { (label) }

@@ -35,13 +35,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::pages::{Pages, READ_TIMEOUT, SCRIPT_PATH, Visitor, script};
+use super::pages::{Pages, READ_TIMEOUT, SCRIPT_PATH, Turns, Visitor, script};
 use super::{DashboardArgs, headers};
 use crate::cluster::Cluster;
 use crate::failure::Outcome;
 use crate::output::page;
 use crate::prices::Prices;
-use sessions::{MAX_AGE, Session, Sessions};
+use sessions::{MAX_AGE, Session, Sessions, owner};
 
 /// Tokens that the API server is asked about at a time.
 const LOGINS: usize = 4;
@@ -139,10 +139,9 @@ pub(super) async fn run(args: &DashboardArgs, prices: Prices) -> anyhow::Result<
     let visitors = Arc::new(Visitors {
         public: public
             .map(|namespace| {
-                (
-                    namespace.clone(),
-                    Pages::new(own.clone(), args, &prices, "", Visitor::Anonymous).router(),
-                )
+                let visitor = (Visitor::Anonymous, Turns::new());
+                let pages = Pages::new(own.clone(), args, &prices, "", visitor);
+                (namespace.clone(), pages.router())
             })
             .collect(),
         origin: format!("https://{}", config.host),
@@ -276,9 +275,11 @@ impl Visitors {
             Ok(Err(_)) | Err(_) => return Err(unreachable),
         };
         eprintln!("a session of the user {user:?} begins");
-        let pages = Pages::new(cluster, &self.args, &self.prices, "", visitor(user.clone()));
-        let router = pages.router();
-        let session = Session::new(&user, router.clone(), Instant::now());
+        let owner = owner(&user);
+        let turns = self.sessions().turns(&owner).unwrap_or_else(Turns::new);
+        let visitor = (visitor(user), turns.clone());
+        let router = Pages::new(cluster, &self.args, &self.prices, "", visitor).router();
+        let session = Session::new(owner, turns, router.clone(), Instant::now());
         self.sessions().add(id, session);
         Ok(router)
     }
@@ -389,7 +390,7 @@ fn namespace_of(uri: &Uri) -> Option<String> {
     let mut parts = uri.path().split('/').skip(1);
     match parts.next() {
         Some("vpa" | "ehpa") => return parts.next().map(str::to_owned),
-        Some("" | "horizontal") => {}
+        Some("" | "vertical" | "horizontal" | "changes") => {}
         _ => return None,
     }
     let mut fields = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());

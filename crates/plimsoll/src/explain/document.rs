@@ -8,6 +8,9 @@ use crate::output::{Document, Row, Table};
 /// Number of pods in the table; JSON and YAML have all.
 const MAX_PODS: usize = 20;
 
+/// Title of the table of steps.
+pub(crate) const STEPS: &str = "Steps to the target (from the checkpoints)";
+
 pub(super) fn of_vpa(data: Value) -> Document {
     let pods = &data["pods"];
     let mut overview = Table::of(
@@ -30,7 +33,7 @@ pub(super) fn of_vpa(data: Value) -> Document {
         ),
         Table::new("Sizing policy", "field|value", policy(&data["policy"])),
         Table::of(
-            "Steps to the target (from the checkpoints)",
+            STEPS,
             "container|resource|step| result=value",
             &data["steps"],
         ),

@@ -12,7 +12,7 @@ use model::{ContainerRecommendation, Quantity, ResourceList, ResourceName, WHOLE
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::lines::{conditions, events, notes, wait};
+use super::lines::{MAX_EVENTS, conditions, events, notes, wait};
 use super::steps::{IN_STATUS, steps};
 use super::{Facts, heap, policy};
 
@@ -74,7 +74,7 @@ pub(super) fn explain(facts: &Facts) -> Value {
         "waits": waits(facts, status, &pods),
         "pods": pods,
         "conditions": conditions(&status.conditions),
-        "events": events(&facts.events),
+        "events": events(&facts.events, MAX_EVENTS),
         "notes": notes,
     })
 }

@@ -10,7 +10,7 @@ use crate::json::{items, texts};
 
 /// Maximum number of characters of a text from an object.
 const MAX_TEXT: usize = 1_000;
-const MAX_EVENTS: usize = 20;
+pub(super) const MAX_EVENTS: usize = 20;
 const MAX_CONDITIONS: usize = 50;
 
 pub(super) fn plain(value: Value) -> Value {
@@ -28,7 +28,7 @@ pub(super) fn plain(value: Value) -> Value {
 }
 
 /// The text without control characters, and not longer than [`MAX_TEXT`].
-fn plain_text(text: &str) -> String {
+pub(crate) fn plain_text(text: &str) -> String {
     let text = text.replace(['\n', '\r', '\t'], " ");
     let text = text.replace(char::is_control, "\u{fffd}");
     match text.char_indices().nth(MAX_TEXT) {
@@ -80,6 +80,11 @@ pub(crate) struct Mark {
     pub(crate) is_warning: bool,
 }
 
+/// The latest of these events.
+pub(crate) fn marks_of_events(found: &[Event], most: usize) -> Vec<Mark> {
+    marks(&plain(json!({"events": events(found, most)})))
+}
+
 pub(super) fn marks(explanation: &Value) -> Vec<Mark> {
     let events = items(&explanation["events"]).filter_map(|event| {
         let [time, reason, object, message] = texts(event, ["time", "reason", "object", "message"]);
@@ -103,8 +108,8 @@ pub(super) fn marks(explanation: &Value) -> Vec<Mark> {
     events.chain(conditions).collect()
 }
 
-/// The latest events, the latest one first.
-pub(super) fn events(events: &[Event]) -> Vec<Value> {
+/// The latest events, at most `most`, the latest one first.
+pub(super) fn events(events: &[Event], most: usize) -> Vec<Value> {
     let time = |event: &Event| {
         let series = event.series.as_ref();
         let series = series.and_then(|series| series.last_observed_time.as_ref());
@@ -127,10 +132,11 @@ pub(super) fn events(events: &[Event]) -> Vec<Value> {
         of.cmp(time)
             .then_with(|| (object, reason).cmp(&(about, by)))
     });
-    lines.truncate(MAX_EVENTS);
+    lines.truncate(most);
     let lines = lines.into_iter().map(|(time, object, reason, event)| {
         let [kind, message] =
             [&event.type_, &event.message].map(|it| it.as_deref().unwrap_or_default());
+        let time = time.map(|time| time.strftime("%FT%TZ").to_string());
         json!({"time": time, "object": object, "type": kind, "reason": reason, "message": message})
     });
     lines.collect()

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 
+use crate::dashboard::pages::Turns;
+
 /// Maximum age of a session.
 pub(super) const MAX_AGE: Duration = Duration::from_hours(8);
 /// Time after which an unused session ends.
@@ -17,24 +19,30 @@ const MAX_SESSIONS: [usize; 2] = [20, 100];
 pub(super) struct Sessions(HashMap<String, Session>);
 
 pub(super) struct Session {
-    /// One for all service accounts of a namespace.
-    user: String,
+    owner: String,
+    /// Shared by the sessions of the owner.
+    turns: Turns,
     /// The pages with the rights of the user.
     router: Router,
     began: Instant,
     used: Instant,
 }
 
+/// The name that limits count by: one for all service accounts of a namespace, since who may create one
+/// there may create many.
+pub(super) fn owner(user: &str) -> String {
+    let of_namespace = user.strip_prefix("system:serviceaccount:");
+    match of_namespace.and_then(|it| it.split(':').next()) {
+        Some(namespace) => format!("system:serviceaccounts:{namespace}"),
+        None => user.to_owned(),
+    }
+}
+
 impl Session {
-    pub(super) fn new(user: &str, router: Router, now: Instant) -> Self {
-        // Who may create one service account in a namespace may create many.
-        let of_namespace = user.strip_prefix("system:serviceaccount:");
-        let namespace = of_namespace.and_then(|it| it.split(':').next());
+    pub(super) fn new(owner: String, turns: Turns, router: Router, now: Instant) -> Self {
         Self {
-            user: namespace.map_or_else(
-                || user.to_owned(),
-                |it| format!("system:serviceaccounts:{it}"),
-            ),
+            owner,
+            turns,
             router,
             began: now,
             used: now,
@@ -55,10 +63,17 @@ impl Sessions {
         Some(session.router.clone())
     }
 
+    /// Those of another session of the owner.
+    pub(super) fn turns(&self, owner: &str) -> Option<Turns> {
+        let mut sessions = self.0.values();
+        let session = sessions.find(|session| session.owner == owner)?;
+        Some(session.turns.clone())
+    }
+
     pub(super) fn add(&mut self, id: String, session: Session) {
         let [of_user, of_all] = MAX_SESSIONS;
-        let user = session.user.clone();
-        self.make_room(of_user, |it| it.user == user);
+        let owner = session.owner.clone();
+        self.make_room(of_user, |it| it.owner == owner);
         self.make_room(of_all, |_| true);
         self.0.insert(id, session);
     }
@@ -84,7 +99,10 @@ mod tests {
     use super::*;
 
     fn add(sessions: &mut Sessions, user: &str, id: &str, now: Instant) {
-        let session = Session::new(user, Router::new(), now);
+        let owner = owner(user);
+        let turns = sessions.turns(&owner);
+        let turns = turns.unwrap_or_else(Turns::new);
+        let session = Session::new(owner, turns, Router::new(), now);
         sessions.add(id.to_owned(), session);
     }
 
@@ -115,6 +133,10 @@ mod tests {
             add(&mut sessions, &user, &number.to_string(), at);
         }
         assert_eq!(sessions.0.len(), 21);
+        let turns = sessions.turns("system:serviceaccounts:shop");
+        let turns = turns.expect("sessions");
+        let shares = |it: &&Session| it.turns.is_shared_with(&turns);
+        assert_eq!(sessions.0.values().filter(shares).count(), 20);
         assert!(sessions.find("999", now).is_some() && sessions.find("979", now).is_none());
         assert!(sessions.find("other", now).is_some());
         for number in 0..1000 {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::EhpaFacts;
 use super::metrics::metrics;
-use crate::explain::lines::{conditions, events, notes, wait};
+use crate::explain::lines::{MAX_EVENTS, conditions, events, notes, wait};
 use crate::json::texts;
 
 const MAX_SCALE_POINTS: usize = 100;
@@ -54,7 +54,7 @@ pub(in crate::explain) fn explain(facts: &EhpaFacts) -> Value {
         "waits": waits(facts, status, replicas, &metrics),
         "metrics": metrics,
         "conditions": conditions(&status.conditions),
-        "events": events(&facts.events),
+        "events": events(&facts.events, MAX_EVENTS),
         "notes": notes(facts.missing.iter(), "EHPAs", &facts.others),
     })
 }
