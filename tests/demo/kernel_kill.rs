@@ -64,10 +64,11 @@ pub(crate) async fn watch() -> Result<Healed> {
                 .is_some_and(|it| it.memory_bytes > needed)
         };
         let larger = await_condition(shop.typed::<Pod>(), &name, is_larger);
-        timeout(PATIENCE, larger).await.context("a larger pod")??;
-        anyhow::Ok(SystemTime::now())
+        let pod = timeout(PATIENCE, larger).await.context("a larger pod")??;
+        let memory = pod.as_ref().and_then(observe::request);
+        anyhow::Ok((SystemTime::now(), memory.context("a request")?.memory_bytes))
     };
-    let (raised, larger) = tokio::try_join!(raised, larger)?;
+    let (raised, (larger, has)) = tokio::try_join!(raised, larger)?;
     let usable = eventually("the program holds the memory", async || {
         let status = status_of(&shop, &name).await?;
         ensure!(
@@ -83,6 +84,8 @@ pub(crate) async fn watch() -> Result<Healed> {
     let killed = UNIX_EPOCH + Duration::from_millis(u64::try_from(*killed)?);
     let since = |time: SystemTime| time.duration_since(killed).unwrap_or_default();
     let healed = Healed {
+        killed,
+        memory: [f64::from(LIMIT_MIB) * 1024.0 * 1024.0, has],
         new_target: since(raised),
         larger_pod: since(larger),
         usable: Some(since(usable)),

@@ -22,6 +22,7 @@ mod report;
 mod scale_ahead;
 mod screenshots;
 mod setup;
+mod story;
 
 use std::env;
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ use sandbox::{Options, Sandbox};
 use tokio::time::Instant;
 
 use crate::observe::NAMESPACE;
+use crate::story::Story;
 
 /// Name of the sandbox, so that `KEEP=1` leaves something to refer to.
 const NAME: &str = "demo";
@@ -98,6 +100,7 @@ async fn show(sandbox: &Sandbox) -> Result<()> {
     // Usage goes on with another such day after the first, so that the pods of the second step use
     // something.
     let _players = day::play(&client)?;
+    let story = Story::record(&client);
     let rows = day::watch(&client).await.context("1. compute sizes")?;
     let updated = pod_updates::watch(&client)
         .await
@@ -118,14 +121,17 @@ async fn show(sandbox: &Sandbox) -> Result<()> {
         .await
         .context("query the dashboards")?;
     let page = page::write(&rows).await.context("write the page")?;
+    let story = story.write(&client, &healed, &placed).await;
+    let story = story.context("write what happened")?;
     println!(
-        "\n{}  panels     {panels}\n  page       {}, the recorded day by plimsoll report",
+        "\n{}  panels     {panels}\n  pages      {}, the recorded day by plimsoll report\n             {}, what happened here",
         report::figures(&updated, &healed, &scaled, &placed),
-        page.display()
+        page.display(),
+        story.display()
     );
     let folder = env::var_os("SCREENSHOTS").filter(|folder| !folder.is_empty());
     if let Some(folder) = folder {
-        screenshots::write(sandbox, &prometheus, &page, folder.as_ref())
+        screenshots::write(sandbox, &prometheus, [&page, &story], folder.as_ref())
             .await
             .context("write screenshots")?;
     }

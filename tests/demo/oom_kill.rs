@@ -1,7 +1,7 @@
 //! The third step where no real node can run: an OOM kill is reported as by a kubelet, and the pod gets
 //! more memory at once.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result};
 use api::vpa::VerticalPodAutoscaler;
@@ -21,6 +21,9 @@ const WORKLOAD: &str = "worker";
 /// From the OOM kill to the changes that follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Healed {
+    pub(crate) killed: SystemTime,
+    /// Memory of the container before and after, in bytes.
+    pub(crate) memory: [f64; 2],
     pub(crate) new_target: Duration,
     pub(crate) larger_pod: Duration,
     /// Until the program of a real container could use the memory.
@@ -49,7 +52,7 @@ pub(crate) async fn watch(client: &Client) -> Result<Healed> {
             .is_some_and(|now| now > target)
     };
     let is_larger = |pod: Option<&Pod>| pod.and_then(memory).is_some_and(|now| now > had);
-    let killed = Instant::now();
+    let (killed, time) = (Instant::now(), SystemTime::now());
     let raised = async {
         let raised = await_condition(autoscalers.clone(), WORKLOAD, is_raised);
         let object = timeout(PATIENCE, raised).await.context("a higher target")?;
@@ -75,16 +78,16 @@ pub(crate) async fn watch(client: &Client) -> Result<Healed> {
         report::bytes(raised.context("it has a target")?),
         report::bytes(target)
     );
+    let has = pod.as_ref().and_then(memory);
+    let has = has.context("the pod is not there")?;
     println!(
         "  {:>5.2} s  pod/{name}: has {}, without a replacement\n",
         larger_pod.as_secs_f64(),
-        report::bytes(
-            pod.as_ref()
-                .and_then(memory)
-                .context("the pod is not there")?
-        )
+        report::bytes(has)
     );
     Ok(Healed {
+        killed: time,
+        memory: [had, has],
         new_target,
         larger_pod,
         usable: None,

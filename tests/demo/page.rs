@@ -21,10 +21,7 @@ const STEP: i64 = 60;
 
 /// Writes the recording and the page below the folder of the programs; returns the page.
 pub(crate) async fn write(rows: &[Row]) -> Result<PathBuf> {
-    let plimsoll = program("plimsoll")?;
-    let folder = plimsoll.parent().and_then(|debug| debug.parent());
-    let folder = folder.context("the folder of the programs")?.join("demo");
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let (plimsoll, folder) = (program("plimsoll")?, folder()?);
     let (recording, page) = (folder.join("usage.csv"), folder.join("report.html"));
     fs::write(&recording, csv(rows)?).with_context(|| recording.display().to_string())?;
     let mut report = Command::new(plimsoll);
@@ -35,6 +32,15 @@ pub(crate) async fn write(rows: &[Row]) -> Result<PathBuf> {
         .arg(&page);
     prints(&mut report).await?;
     Ok(page)
+}
+
+/// The folder of the pages, beside that of the programs.
+pub(crate) fn folder() -> Result<PathBuf> {
+    let plimsoll = program("plimsoll")?;
+    let folder = plimsoll.parent().and_then(|debug| debug.parent());
+    let folder = folder.context("the folder of the programs")?.join("demo");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(folder)
 }
 
 /// The usage of each pod, minute by minute until now.

@@ -240,7 +240,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
 
@@ -354,6 +354,8 @@ Over all pods: 10.8 cores and 10.5 GiB are reserved but not needed; 2.2 cores an
             seconds: 2.3,
         };
         let healed = Healed {
+            killed: SystemTime::UNIX_EPOCH,
+            memory: [1.0, 2.0],
             new_target: Duration::from_millis(20),
             larger_pod: Duration::from_millis(240),
             usable: Some(Duration::from_millis(1260)),

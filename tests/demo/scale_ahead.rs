@@ -14,7 +14,7 @@ use sandbox::Sandbox;
 use crate::observe::NAMESPACE;
 use crate::replicas::Seen;
 
-const WORKLOAD: &str = "checkout";
+pub(crate) const WORKLOAD: &str = "checkout";
 /// Name of the objects that the EHPA owns.
 const HPA: &str = "ehpa-checkout";
 const DAY: i64 = 86_400;

@@ -1,4 +1,4 @@
-//! Pictures for the documents: the page of the day, the dashboard of this cluster, and the panels of
+//! Pictures for the documents: the page of the day, what happened in the demonstration, the dashboard of this cluster, and the panels of
 //! Grafana's dashboards.
 
 use std::path::Path;
@@ -15,30 +15,32 @@ use crate::dashboards;
 use crate::observe::NAMESPACE;
 
 /// File, page of the dashboard, and size in pixels.
-const PAGES: [(&str, &str, (u32, u32)); 2] = [
-    ("dashboard.png", "/", (1200, 560)),
+const PAGES: [(&str, &str, (u32, u32)); 3] = [
+    ("dashboard.png", "/", (1200, 1100)),
+    ("dashboard-nodes.png", "/nodes", (1200, 420)),
     (
         "dashboard-ehpa.png",
         "/ehpa/NAMESPACE/checkout",
         (1200, 1600),
     ),
 ];
-const REPORT: (&str, (u32, u32)) = ("report.png", (1200, 900));
+/// The page of the day, and that of the demonstration.
+const FILES: [(&str, (u32, u32)); 2] = [("report.png", (1200, 900)), ("story.png", (1200, 1320))];
 
 /// Writes them into a folder; without Chromium, nothing.
 pub(crate) async fn write(
     sandbox: &Sandbox,
     prometheus: &Prometheus,
-    report: &Path,
+    files: [&Path; 2],
     folder: &Path,
 ) -> Result<()> {
     let Some(browser) = Browser::find().await? else {
         return Ok(());
     };
-    let (name, size) = REPORT;
-    let url = format!("file://{}", report.display());
-    browser.screenshot(&url, size, &folder.join(name)).await?;
-
+    for ((name, size), file) in FILES.iter().zip(files) {
+        let url = format!("file://{}", file.display());
+        browser.screenshot(&url, *size, &folder.join(name)).await?;
+    }
     dashboards::write(&browser, prometheus, folder)
         .await
         .context("draw the panels")?;

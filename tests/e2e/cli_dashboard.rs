@@ -1,5 +1,6 @@
 //! `plimsoll dashboard` as a browser sees it.
 
+mod keyboard;
 mod labels;
 mod visitors;
 
@@ -62,6 +63,17 @@ impl Dashboard {
         let mut response = String::new();
         timeout(PATIENCE, stream.read_to_string(&mut response)).await??;
         Ok(response)
+    }
+
+    /// Reads a response that does not end, until a text comes.
+    async fn read_until(stream: &mut TcpStream, text: &str) -> Result<()> {
+        let (mut found, mut part) = (String::new(), [0; 4096]);
+        while !found.contains(text) {
+            let length = timeout(PATIENCE, stream.read(&mut part)).await??;
+            ensure!(length > 0, "{text:?} is not in {found}");
+            found += str::from_utf8(&part[..length])?;
+        }
+        Ok(())
     }
 
     fn host(&self) -> String {
@@ -159,7 +171,8 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     let namespace = own.namespace.as_str();
 
     eventually("the list has request and recommendation", async || {
-        let page = dashboard.page(&format!("/?namespace={namespace}")).await?;
+        let list = format!("/vertical?namespace={namespace}&search=disruptionbudget");
+        let page = dashboard.page(&list).await?;
         for text in [
             &format!("<a href=\"vpa/{namespace}/web\">{namespace}/web</a>"),
             "<td class=\"number\">100m</td><td class=\"number\">200m</td>",
@@ -171,6 +184,23 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
         Ok(())
     })
     .await?;
+    let list = format!("/vertical?namespace={namespace}&search=other");
+    let page = dashboard.page(&list).await?;
+    ensure!(!page.contains("vpa/"), "{page}");
+    let page = dashboard.page(&format!("/?namespace={namespace}")).await?;
+    for text in [
+        "Your container requests 0.1 cores",
+        "<a href=\"vertical?search=DisruptionBudget\">DisruptionBudget</a>",
+        &format!("<a href=\"vertical?namespace={namespace}\">"),
+        "<h2>What was done</h2>",
+    ] {
+        ensure!(page.contains(text), "{text:?} is not in {page}");
+    }
+    let page = dashboard.page("/nodes").await?;
+    ensure!(
+        page.contains("CPU requested") && page.contains("--heat:"),
+        "{page}"
+    );
     let page = dashboard.page(&format!("/vpa/{namespace}/web")).await?;
     let escaped = "&lt;script&gt;alert(1)";
     ensure!(
@@ -223,6 +253,48 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
 }
 
 #[tokio::test]
+async fn changes_of_objects_are_events_for_the_pages() -> Result<()> {
+    let sandbox = shared().await?;
+    let own = Namespace::new(sandbox.client().await?, "live").await?;
+    arrange(&own).await?;
+    let dashboard = Dashboard::start(&sandbox.kubeconfig(), "").await?;
+    let path = format!("/changes?namespace={}", own.namespace);
+    let request = format!(
+        "{} HTTP/1.1\r\nConnection: close\r\n{}\r\n\r\n",
+        dashboard.line("GET", &path),
+        dashboard.host()
+    );
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(&dashboard.host).await?;
+        stream.write_all(request.as_bytes()).await?;
+        Dashboard::read_until(&mut stream, "text/event-stream").await?;
+        open.push(stream);
+    }
+    let condition = json!({
+        "type": "Applied", "status": "True", "reason": "Applied", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    let status = json!({"conditions": [condition]});
+    own.patch_status::<Vpa>("web", &status).await?;
+    for stream in &mut open {
+        Dashboard::read_until(stream, "data: changed").await?;
+    }
+    let host = [dashboard.host()];
+    for (path, status) in [(&*path, "204"), ("/changes?namespace=a%2fb", "400")] {
+        let line = dashboard.line("GET", path);
+        dashboard.refuses(&line, &host, status).await?;
+    }
+    drop(open);
+    eventually("the places are free again", async || {
+        let mut stream = TcpStream::connect(&dashboard.host).await?;
+        stream.write_all(request.as_bytes()).await?;
+        Dashboard::read_until(&mut stream, "text/event-stream").await
+    })
+    .await
+}
+
+#[tokio::test]
 async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<()> {
     let Some(browser) = Browser::find().await? else {
         return Ok(());
@@ -233,7 +305,9 @@ async fn a_browser_shows_the_pages_without_a_message_on_its_console() -> Result<
     let dashboard = Dashboard::start(&sandbox.kubeconfig(), "").await?;
     let namespace = own.namespace.as_str();
     for (path, text) in [
-        ("/", "VPA objects"),
+        ("/", "What waits"),
+        ("/vertical", "VPA objects"),
+        ("/nodes", "memory requested"),
         (&*format!("/vpa/{namespace}/web"), "Requests as YAML"),
         (
             &*format!("/ehpa/{namespace}/front"),
@@ -278,6 +352,8 @@ async fn pages_are_accessible_at_every_width_and_in_both_themes() -> Result<()> 
     for path in [
         "/".to_owned(),
         format!("/?namespace={namespace}"),
+        "/nodes".to_owned(),
+        format!("/vertical?namespace={namespace}&search=web"),
         format!("/vpa/{namespace}/web"),
         format!("/ehpa/{namespace}/front"),
         "/horizontal".to_owned(),

@@ -7,7 +7,7 @@ pub(super) fn check_labels(page: &str) -> Result<()> {
     for text in ["<html lang=\"en\">", "<title>", "<main>", "<h1>"] {
         ensure!(page.contains(text), "{text} is missing in {page}");
     }
-    for (element, needed) in [("<th ", "scope=\"col\""), ("<nav", "aria-label=\"")] {
+    for (element, needed) in [("<th ", "scope=\""), ("<nav", "aria-label=\"")] {
         for part in page.split(element).skip(1) {
             let tag = part.split('>').next().unwrap_or_default();
             ensure!(tag.contains(needed), "{element}{tag} has no {needed}");

@@ -72,7 +72,7 @@ struct Visit<'a> {
 }
 
 fn list(namespace: &str) -> String {
-    format!("GET /?namespace={namespace}")
+    format!("GET /vertical?namespace={namespace}")
 }
 
 fn object(namespace: &str) -> String {
@@ -84,7 +84,14 @@ impl Visit<'_> {
         let (dashboard, [own, other, open]) = (self.dashboard, self.names);
         let (mine, theirs) = (list(own), list(other));
         let health = format!("GET /health?namespace={open}");
-        for line in ["GET /", "GET /horizontal", &health, &mine, &theirs] {
+        for line in [
+            "GET /",
+            "GET /horizontal",
+            "GET /nodes",
+            &health,
+            &mine,
+            &theirs,
+        ] {
             let page = dashboard.check(line, &[HOST], 401).await?;
             ensure!(
                 page.contains("Your token") && !page.contains("/web"),
@@ -100,7 +107,11 @@ impl Visit<'_> {
         }
         let page = dashboard.check(&list(open), &[HOST], 200).await?;
         ensure!(page.contains(&format!("{open}/web")), "{page}");
-        dashboard.check(&object(open), &[HOST], 200).await?;
+        let overview = format!("GET /?namespace={open}");
+        for line in [&overview, &object(open)] {
+            let page = dashboard.check(line, &[HOST], 200).await?;
+            ensure!(page.contains("href=\"/login\""), "{page}");
+        }
         for line in [
             object(other),
             format!("GET /?namespace={other}&namespace={open}"),
@@ -168,7 +179,13 @@ impl Visit<'_> {
         }
         let mut pages = vec![list_of_own];
         pages.push(dashboard.check(&object(own), &[HOST, header], 200).await?);
-        for line in ["GET /", &list(other), &object(other)] {
+        let overview = format!("GET /?namespace={own}");
+        let overview = dashboard.check(&overview, &[HOST, header], 200).await?;
+        for text in ["What waits", "DisruptionBudget", "Health is not known: "] {
+            ensure!(overview.contains(text), "{text} is not in {overview}");
+        }
+        pages.push(overview);
+        for line in ["GET /", "GET /nodes", &list(other), &object(other)] {
             let acting = "Impersonate-User: system:admin";
             let page = dashboard.check(line, &[HOST, header, acting], 502).await?;
             ensure!(

@@ -43,7 +43,7 @@ async fn a_team_sees_its_own_namespace_in_the_dashboard_of_the_cluster() -> Resu
     let service = format!("/api/v1/namespaces/{SYSTEM}/services/plimsoll-dashboard:web/proxy");
     let dashboard = DashboardClient::Proxied(sandbox.client().await?, service);
     let own = cluster.namespace.as_str();
-    let mine = format!("GET /?namespace={own}");
+    let mine = format!("GET /vertical?namespace={own}");
     let page = dashboard.check(&mine, &[HOST], 401).await?;
     ensure!(!page.contains("/web"), "{page}");
     let session = dashboard.log_in(&token).await?;
