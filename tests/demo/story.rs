@@ -165,7 +165,7 @@ fn html(samples: &[Sample], events: &[Event], healed: &Healed, placed: &Placed) 
             }
             body { main {
                 h1 { "What happened" }
-                p { "A recorded day of usage at 720 times its speed, then the acts. All plots have the same time axis." }
+                p { "A recorded day of usage at 720 times its speed: a minute is twelve hours of it. Then the acts. All plots have the same time axis." }
                 (plot("CPU cores of web, worker and cache", vec![
                     line("used", "usage", samples, cpu(|it| it.used)),
                     line("requested", "request", samples, cpu(|it| it.requested)), acts(),
@@ -223,6 +223,6 @@ fn heal(healed: &Healed, [start, end]: [f64; 2]) -> Vec<Layer> {
             "oom",
             Shape::Marks(vec![mark(killed, had, "OOM kill".to_owned())]),
         ),
-        Layer::new("what followed", "advice", Shape::Marks(heals.collect())),
+        Layer::new("what followed", "c2", Shape::Marks(heals.collect())),
     ]
 }

@@ -78,7 +78,11 @@ impl Change {
         };
         let percent = |ratio: f64| format!("{:.0} %", 100.0 * ratio);
         if present < recommended * (1.0 - TOLERANCE) {
-            let reason = format!("request {} too small", percent(1.0 - present / recommended));
+            let reason = if present >= recommended / 2.0 {
+                format!("request {} too small", percent(1.0 - present / recommended))
+            } else {
+                format!("needs {:.1} times the request", recommended / present)
+            };
             let is_critical = is_memory || present < recommended / 2.0;
             let severity = if is_critical {
                 Severity::Critical
@@ -116,7 +120,13 @@ mod tests {
             (Some(110.0), 100.0, true, ok, "fits"),
             (Some(80.0), 100.0, false, warning, "request 20 % too small"),
             (Some(80.0), 100.0, true, critical, "request 20 % too small"),
-            (Some(40.0), 100.0, false, critical, "request 60 % too small"),
+            (
+                Some(40.0),
+                100.0,
+                false,
+                critical,
+                "needs 2.5 times the request",
+            ),
             (
                 Some(150.0),
                 100.0,

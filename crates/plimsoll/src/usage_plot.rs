@@ -86,7 +86,11 @@ impl PerSlot {
             let name = "mean to highest usage of a pod";
             layers.push(Layer::new(name, "usage", Shape::Area(band)));
         }
-        let name = if has_pods { "" } else { "usage" };
+        let name = if has_pods {
+            "highest usage of a pod"
+        } else {
+            "usage"
+        };
         layers.push(line(name, "usage", (start, step), &self.highest));
         let end = start + step * (self.highest.len().max(2) - 1) as i64;
         layers.extend(constants.iter().filter_map(|&(name, class, amount)| {

@@ -90,20 +90,28 @@ impl Axis {
     }
 }
 
-/// Midnights with dates; for less than two days round times.
+/// Form of a midnight.
+const DATE: &str = "%b %-d";
+
+/// Midnights with dates; for less than two days also round times.
 fn times(low: i64, high: i64) -> Vec<(f64, String)> {
     let span = high.saturating_sub(low);
     let (every, form) = if span < 2 * DAY {
         let interval = INTERVALS.iter().find(|interval| span / **interval <= 6);
         (interval.copied().unwrap_or(DAY), "%H:%M")
     } else {
-        ((span / DAY / 6).max(1) * DAY, "%b %-d")
+        ((span / DAY / 6).max(1) * DAY, DATE)
     };
     let unit = every.min(DAY);
     let first = low.saturating_add(unit - 1).div_euclid(unit) * unit;
     let label = |time: i64| {
         let at = Timestamp::from_second(time).unwrap_or_default();
         let at = at.to_zoned(TimeZone::UTC);
+        let form = if time.rem_euclid(DAY) == 0 {
+            DATE
+        } else {
+            form
+        };
         (time as f64, at.strftime(form).to_string())
     };
     (first..=high).step_by(every as usize).map(label).collect()

@@ -51,8 +51,8 @@ fn html(nodes: &[Node], loads: &BTreeMap<String, NodeLoad>, used: &Used) -> Mark
     let highest = |shares: &[Option<f64>; 4]| shares.iter().flatten().copied().fold(0.0, f64::max);
     lines.sort_by(|one, other| highest(&other.1).total_cmp(&highest(&one.1)));
     html! {
-        p { "Shares of the allocatable amounts; the darker, the fuller. A node with much requested and little used has pods \
-            that are too large." }
+        p { "Shares of the allocatable amounts; the stronger the colour, the larger. A node with much requested and little \
+            used has pods that are too large; one with little requested and much used can get too many." }
         div.wide tabindex="0" role="region" aria-label="Nodes" { table {
             thead { tr { th scope="col" { "node" } @for name in ["CPU requested", "CPU used", "memory requested", "memory used", "CPU", "memory", "pods"] {
                 th.number scope="col" { (name) }

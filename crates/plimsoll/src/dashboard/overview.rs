@@ -142,21 +142,20 @@ pub(super) async fn over_a_week(connection: &ConnectionArgs, cluster: &Cluster) 
             return html! { p.note { "CPU over time is not shown: " (format!("{error:#}")) "." } };
         }
     };
-    let layers = sums
-        .iter()
-        .zip(series)
-        .filter_map(|((name, class, _), points)| {
-            let ((start, _), (next, _)) = (points.first()?, points.get(1)?);
+    let (mut layers, mut missing) = (Vec::new(), Vec::new());
+    for ((name, class, _), points) in sums.iter().zip(series) {
+        if let [(start, _), (next, _), ..] = points[..] {
             let amounts: Vec<f64> = points.iter().map(|(_, amount)| *amount).collect();
-            Some(line(name, class, (*start, next - start), &amounts))
-        });
-    let layers: Vec<_> = layers.collect();
-    html! {
-        @if layers.is_empty() {
-            p.note { "Prometheus has no metrics of the recommender (plimsoll_node_group_requested_cpu_cores)." }
-        } @else {
-            (over_time("CPU cores of all nodes, the last week".to_owned(), Unit::NUMBER, layers).figure())
+            layers.push(line(name, class, (start, next - start), &amounts));
+        } else {
+            missing.push(*name);
         }
+    }
+    html! {
+        @if !layers.is_empty() {
+            (over_time("CPU cores of all nodes, at most a week".to_owned(), Unit::NUMBER, layers).figure())
+        }
+        @if !missing.is_empty() { p.note { "Prometheus has no two hours of CPU cores " (missing.join(", ")) "." } }
     }
 }
 
@@ -248,7 +247,7 @@ fn last_acts(acts: &[Mark], now: Timestamp) -> Table {
         let before = ago(now.as_second() - act.time.as_second());
         Row::plain([before, act.label.clone(), act.text.clone()])
     });
-    let title = format!("The last of {} acts", acts.len());
+    let title = format!("The last {} of {} acts", rows.len(), acts.len());
     Table::new(title, "when|act|pod, cause and effect", rows)
 }
 

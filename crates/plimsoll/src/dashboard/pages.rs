@@ -402,8 +402,12 @@ impl Pages {
 
 /// Errors and warnings first, without the checks that passed.
 fn findings_table(findings: &[check::Finding]) -> Table {
-    let passed = findings.iter().filter(|it| it.status == check::Status::Ok);
-    let title = format!("Checks ({} of {} passed)", passed.count(), findings.len());
+    let count = |status| findings.iter().filter(|it| it.status == status).count();
+    let (passed, skipped) = (count(check::Status::Ok), count(check::Status::Skipped));
+    let title = format!(
+        "Checks ({passed} of {} passed, {skipped} not made)",
+        findings.len()
+    );
     let faults = findings
         .iter()
         .filter(|it| it.status >= check::Status::Warning);

@@ -31,7 +31,7 @@ pub(super) fn lines(marks: &[Mark], now: Timestamp) -> Markup {
         @if !marks.is_empty() {
             p.note { (minute(first)) ", " (ago(now.as_second() - first.as_second())) ", until now" }
             @for (label, marks) in rows(marks) {
-                p.row { (label) }
+                p.row { (label) " × " (marks.len()) }
                 svg width="100%" height="12" role="img" aria-label={ (marks.len()) " times " (label) } {
                     line.grid x2="100%" y1="6" y2="6" {}
                     @for mark in marks {
@@ -94,7 +94,7 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part} is not in {html}");
         }
-        let at = |label: &str| html.find(&format!(">{label}</p>")).expect(label);
+        let at = |label: &str| html.find(&format!(">{label} × ")).expect(label);
         assert!(at("Applied: False") < at("EvictedPod"));
         assert_eq!(super::html(&[], now).into_string(), "");
     }

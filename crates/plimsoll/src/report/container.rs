@@ -106,7 +106,7 @@ fn requests(
         label: String::new(),
     });
     let kills: Vec<Mark> = kills.collect();
-    let (number, name) = (kills.len(), "request by Plimsoll");
+    let (number, name) = (kills.len(), "request in a replay");
     let start = (second(first), grid.step);
     let advice = line(name, "advice", start, &requests[first..]);
     let marks = (number > 0).then(|| Layer::new("OOM kill", "oom", Shape::Marks(kills)));

@@ -103,7 +103,7 @@ impl Totals {
             count => (format!("{} containers", digits(count as f64)), ""),
         };
         format!(
-            "Your {containers} request{s} {} cores and use{s} {}. With these sizes: {}. {} too small.",
+            "Your {containers} request{s} {} cores and use{s} {}. With the recommended sizes: {}. {} too small.",
             digits(self.requested_cpu_cores),
             digits(used_cores),
             changes.join(", "),
