@@ -190,7 +190,7 @@ async fn pages_show_the_cluster_to_the_browser_with_the_token_only() -> Result<(
     let page = dashboard.page(&format!("/?namespace={namespace}")).await?;
     for text in [
         "Your container requests 0.1 cores",
-        "<a href=\"vertical?search=DisruptionBudget\">DisruptionBudget</a>",
+        &format!("<a href=\"vertical?namespace={namespace}&amp;search=DisruptionBudget\">"),
         &format!("<a href=\"vertical?namespace={namespace}\">"),
         "<h2>What was done</h2>",
     ] {

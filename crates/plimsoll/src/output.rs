@@ -145,8 +145,11 @@ impl Table {
             ..Self::default()
         };
         for (cluster, table) in tables {
-            all.columns = table.columns;
-            all.columns.insert(0, "Cluster");
+            // A table without rows may lack columns.
+            if all.rows.is_empty() {
+                all.columns = table.columns;
+                all.columns.insert(0, "Cluster");
+            }
             all.rows.extend(table.rows.into_iter().map(|mut row| {
                 row.cells.insert(0, cluster.to_owned());
                 row

@@ -142,7 +142,7 @@ pub(crate) fn page(
     let title = "Plimsoll report";
     let main = html! {
         h1 { (title) } (LINE)
-        p.lead { (scan.total.sentence(overview::used_cores(usage), too_small, &prices.currency)) (overview::killed(usage)) } (LINE)
+        p.lead { (scan.total.sentence(Some(overview::used_cores(usage)), too_small, &prices.currency)) (overview::killed(usage)) } (LINE)
         dl {
             dt { "Date" } dd { (date) } dt { "Source" } dd { (source) } dt { "Range" } dd { (overview::range(usage)) }
             dt { "Prices" } dd { (prices.note()) } dt { "Method" } dd { "price of failure, caution " (caution) }

@@ -11,7 +11,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::{Browser, CHROMIUM};
-use crate::PATIENCE;
+use crate::{PATIENCE, eventually};
 
 /// Events of the protocol that are messages of the console.
 const MESSAGES: [&str; 3] = [
@@ -49,6 +49,7 @@ impl Key {
 #[derive(Debug)]
 pub struct Session {
     _child: Child,
+    _profile: tempfile::TempDir,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     last: u64,
@@ -61,6 +62,7 @@ pub struct Session {
 impl Browser {
     /// An empty page of this width and height in pixels.
     pub async fn session(&self, (width, height): (u32, u32)) -> Result<Session> {
+        let profile = tempfile::tempdir()?;
         // The protocol is read from the file 3 and written to 4.
         let mut child = Command::new("sh")
             .args([
@@ -72,10 +74,7 @@ impl Browser {
             .args(["--headless=new", "--no-sandbox", "--disable-gpu"])
             .args(["--disable-dev-shm-usage", "--remote-debugging-pipe"])
             .arg("--hide-scrollbars")
-            .arg(format!(
-                "--user-data-dir={}",
-                self.profile.path().join("session").display()
-            ))
+            .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -85,6 +84,7 @@ impl Browser {
         let output = child.stdout.take().context("an output")?;
         let mut session = Session {
             _child: child,
+            _profile: profile,
             input,
             output: BufReader::new(output),
             last: 0,
@@ -147,9 +147,16 @@ impl Session {
 
     /// Does something that loads another page, and waits for it.
     async fn until_loaded(&mut self, method: &str, params: Value) -> Result<()> {
-        self.call(method, params).await?;
-        while self.next().await?["method"] != "Page.loadEventFired" {}
-        Ok(())
+        self.value("window.isLeft = true").await?;
+        let answer = self.call(method, params).await?;
+        ensure!(answer["errorText"].is_null(), "{answer}");
+        eventually("the page is loaded", async || {
+            let state = "window.isLeft === undefined && document.readyState == 'complete'";
+            let is_loaded = self.value(state).await?;
+            ensure!(is_loaded == true, "it is not");
+            Ok(())
+        })
+        .await
     }
 
     pub async fn open(&mut self, url: &str) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::vpa::{APPLIED, VerticalPodAutoscaler};
+use api::vpa::{APPLIED, MODE_BEFORE_REVERT, VerticalPodAutoscaler};
 use kube::ResourceExt as _;
 use kube::api::{DynamicObject, ListParams};
 use maud::{Markup, html};
@@ -25,6 +25,8 @@ use crate::usage::{ContainerId, ContainerUsage, Inventory, Resources, amount, am
 /// Objects of a page of the list, and most pages of the API server that a search reads for one.
 const PAGE: u32 = 200;
 const MAX_PAGES: usize = 25;
+/// Namespaces of objects above which the pods of the whole cluster are read.
+const MANY_NAMESPACES: usize = 20;
 const RESOURCES: [(Resource, &str); 2] = [(Resource::Cpu, "cpu"), (Resource::Memory, "memory")];
 
 /// Usage of the pods of a container in millicores and MiB.
@@ -40,8 +42,8 @@ type Used = BTreeMap<ContainerId, Usage>;
 pub(super) struct Fleet {
     pub(super) objects: Vec<VpaLine>,
     lines: Vec<Line>,
-    /// CPU usage of all pods in cores.
-    pub(super) used_cores: f64,
+    /// CPU usage of all pods in cores, if it is known.
+    pub(super) used_cores: Option<f64>,
     /// Position of the next page; empty on the last one.
     pub(super) next: String,
     pub(super) notes: Vec<String>,
@@ -103,7 +105,7 @@ async fn vpas(
     let (mut found, mut next) = (Vec::new(), selection.after.to_owned());
     let search = selection.search.to_lowercase();
     for _ in 0..MAX_PAGES {
-        let mut params = ListParams::default().limit(selection.most);
+        let mut params = ListParams::default().limit(PAGE);
         if !next.is_empty() {
             params = params.continue_token(&next);
         }
@@ -120,12 +122,22 @@ async fn vpas(
             let text = format!("{object} {} {mode} {applied}", target(vpa));
             text.to_lowercase().contains(&search)
         };
-        found.extend(page.items.into_iter().filter(matches));
+        found.extend(page.items.into_iter().filter(matches).map(shortened));
         if next.is_empty() || found.len() >= selection.most as usize {
             break;
         }
     }
     Ok((found, next))
+}
+
+/// An object without what is not shown, which may be large.
+fn shortened(mut vpa: DynamicObject) -> DynamicObject {
+    let metadata = &mut vpa.metadata;
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|name, _| name == MODE_BEFORE_REVERT);
+    }
+    vpa
 }
 
 /// Reads VPA objects, and the pods of their namespaces.
@@ -137,21 +149,25 @@ pub(super) async fn read(
     let (vpas, next) = vpas(cluster, &selection).await?;
     let namespaces = vpas.iter().filter_map(DynamicObject::namespace);
     let namespaces: BTreeSet<String> = namespaces.collect();
-    let namespaces: Vec<String> = namespaces.into_iter().collect();
+    // Of many namespaces all pods are read at once.
+    let of_all = selection.namespace.is_none() && namespaces.len() > MANY_NAMESPACES;
+    let read: Vec<String> = namespaces.into_iter().filter(|_| !of_all).collect();
     let mut notes = Vec::new();
-    let inventory = if namespaces.is_empty() {
+    let inventory = if vpas.is_empty() {
         Inventory::default()
     } else {
-        let inventory = Inventory::read(cluster, &namespaces, None).await;
+        let inventory = Inventory::read(cluster, &read, None).await;
         inventory.unwrap_or_else(|error| {
             notes.push(format!("Requests are not shown: {error:#}."));
             Inventory::default()
         })
     };
-    let mut used = Used::new();
-    for namespace in &namespaces {
-        if let Err(error) = add_usage(cluster, namespace, &inventory, &mut used).await {
+    let paths = read.iter().map(|it| format!("namespaces/{it}/pods"));
+    let (mut used, mut is_known) = (Used::new(), true);
+    for path in paths.chain(of_all.then(|| "pods".to_owned())) {
+        if let Err(error) = add_usage(cluster, &path, &inventory, &mut used).await {
             notes.push(format!("Usage is not shown: {error:#}."));
+            is_known = false;
             break;
         }
     }
@@ -161,26 +177,26 @@ pub(super) async fn read(
     let sums = lines.iter().filter_map(|line| used.get(&line.container.id));
     Ok(Fleet {
         objects: vpas.iter().map(vpa_line).collect(),
-        used_cores: sums.map(|usage| usage.sum[0]).sum::<f64>() / 1000.0,
+        used_cores: is_known.then(|| sums.map(|usage| usage.sum[0]).sum::<f64>() / 1000.0),
         lines,
         next,
         notes,
     })
 }
 
-/// Adds the usage of the pods of a namespace that metrics-server knows.
+/// Adds the usage of the pods below a path that metrics-server knows.
 async fn add_usage(
     cluster: &Cluster,
-    namespace: &str,
+    path: &str,
     inventory: &Inventory,
     used: &mut Used,
 ) -> anyhow::Result<()> {
-    let path = format!("/apis/metrics.k8s.io/v1beta1/namespaces/{namespace}/pods");
+    let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
     let list = cluster.get::<Value>(&path).await;
     let list = list.map_err(cluster.failed("metrics of pods"))?;
     for pod in items(&list["items"]) {
-        let Some(workload) = inventory.workload_of(namespace, text(&pod["metadata"]["name"]))
-        else {
+        let [namespace, name] = texts(&pod["metadata"], ["namespace", "name"]);
+        let Some(workload) = inventory.workload_of(namespace, name) else {
             continue;
         };
         for container in items(&pod["containers"]) {
@@ -343,7 +359,7 @@ pub(super) mod tests {
         let lines = |vpa| lines_of(vpa, &inventory, &Used::new(), &prices);
         Fleet {
             objects: vpas.iter().map(vpa_line).collect(),
-            used_cores: 0.0,
+            used_cores: Some(0.0),
             lines: vpas.iter().flat_map(lines).collect(),
             next: String::new(),
             notes: Vec::new(),
@@ -360,7 +376,7 @@ pub(super) mod tests {
         let used = Used::from([(id, usage)]);
         Fleet {
             objects: vec![vpa_line(vpa)],
-            used_cores: 0.12,
+            used_cores: Some(0.12),
             lines: lines_of(vpa, &Inventory::default(), &used, &Prices::default()),
             next: "\"><b>".to_owned(),
             notes: Vec::new(),

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use maud::{Markup, html};
-use plot::Unit;
+use plot::{Layer, Shape, Unit};
 
 use super::fleet::{Fleet, Selection, VpaLine};
 use super::query::ListQuery;
@@ -20,7 +20,7 @@ use crate::output::numbers::ago;
 use crate::output::{LINE, Row, Table, or_absent};
 use crate::prices::Prices;
 use crate::usage::{ConnectionArgs, read_sums};
-use crate::usage_plot::{line, over_time};
+use crate::usage_plot::over_time;
 
 /// Objects that are summed up. Of more, a note tells.
 const MAX_OBJECTS: u32 = 1000;
@@ -31,7 +31,13 @@ const MAX_NAMESPACES: usize = 100;
 /// Rows of the other tables.
 const MAX_ROWS: usize = 20;
 /// Reasons of `Applied` for which pods do not wait for anything.
-const DONE: [&str; 3] = ["-", "Applied", "NoRecommendation"];
+const DONE: [&str; 5] = [
+    "-",
+    "Applied",
+    "NoRecommendation",
+    "Updating",
+    "StartupBoost",
+];
 /// Reasons that a wave has, and the command for each.
 const WAVES: [(&str, &str); 3] = [
     ("Wave", "plimsoll revert"),
@@ -40,15 +46,18 @@ const WAVES: [(&str, &str); 3] = [
 ];
 
 pub(super) struct Overview {
+    /// Empty for all.
+    namespace: String,
     fleet: Fleet,
     /// Whether the suite runs, in one line.
     health: String,
     acts: Vec<Mark>,
 }
 
+/// Reads it; with the health of the suite in its namespace.
 pub(super) async fn read(
     cluster: &Cluster,
-    system_namespace: &str,
+    system_namespace: Option<&str>,
     query: &ListQuery,
     prices: &Prices,
 ) -> anyhow::Result<Overview> {
@@ -64,22 +73,30 @@ pub(super) async fn read(
         fleet.notes.push(note);
     }
     let acts = match acts(cluster, query.namespace()).await {
-        Ok(acts) => acts,
+        Ok((acts, is_complete)) => {
+            let note = || format!("Acts are those of the first {MAX_EVENTS} events by name.");
+            fleet.notes.extend((!is_complete).then(note));
+            acts
+        }
         Err(error) => {
             fleet.notes.push(format!("Acts are not shown: {error:#}."));
             Vec::new()
         }
     };
-    let health = health(cluster, system_namespace).await;
+    let health = match system_namespace {
+        Some(namespace) => health(cluster, namespace).await,
+        None => String::new(),
+    };
     Ok(Overview {
+        namespace: query.namespace.clone(),
         fleet,
         health,
         acts,
     })
 }
 
-/// Events of the updater. For an eviction, that of the pod is enough.
-async fn acts(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<Vec<Mark>> {
+/// Events of the updater, and whether these are all. For an eviction, that of the pod is enough.
+async fn acts(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<(Vec<Mark>, bool)> {
     let events: Api<Event> = match namespace {
         Some(namespace) => cluster.within(namespace),
         None => cluster.all(),
@@ -89,7 +106,8 @@ async fn acts(cluster: &Cluster, namespace: Option<&str>) -> anyhow::Result<Vec<
         .limit(MAX_EVENTS);
     let found = events.list(&params).await;
     let found = found.map_err(cluster.failed("events of the updater"))?;
-    Ok(marks_of_events(&found.items, MAX_ACTS))
+    let is_complete = found.metadata.continue_.is_none_or(|next| next.is_empty());
+    Ok((marks_of_events(&found.items, MAX_ACTS), is_complete))
 }
 
 /// Ready programs, and whether updates are stopped.
@@ -144,12 +162,13 @@ pub(super) async fn over_a_week(connection: &ConnectionArgs, cluster: &Cluster) 
     };
     let (mut layers, mut missing) = (Vec::new(), Vec::new());
     for ((name, class, _), points) in sums.iter().zip(series) {
-        if let [(start, _), (next, _), ..] = points[..] {
-            let amounts: Vec<f64> = points.iter().map(|(_, amount)| *amount).collect();
-            layers.push(line(name, class, (start, next - start), &amounts));
-        } else {
+        if points.len() < 2 {
             missing.push(*name);
+            continue;
         }
+        let points = points.into_iter();
+        let points = points.map(|(second, cores)| (second as f64, cores));
+        layers.push(Layer::new(*name, class, Shape::Line(points.collect())));
     }
     html! {
         @if !layers.is_empty() {
@@ -175,13 +194,13 @@ impl Overview {
         let total = namespaces.rows.pop();
         namespaces.rows.truncate(MAX_NAMESPACES);
         for row in &mut namespaces.rows {
-            row.link = Some(format!("vertical?namespace={}", row.cells[0]));
+            row.link = Some(list_link(&row.cells[0], ""));
         }
         namespaces.rows.extend(total);
         let tables = [self.waits(), waves(&self.fleet.objects), namespaces];
         html! {
             p.lead { (sentence) } (LINE)
-            p { (self.health) " " a href="health" { "Health" } } (LINE)
+            @if !self.health.is_empty() { p { (self.health) " " a href="health" { "Health" } } (LINE) }
             (plot)
             @for table in tables.iter().filter(|table| !table.rows.is_empty()) {
                 h2 { (table.title) } (LINE) (table.html())
@@ -210,7 +229,7 @@ impl Overview {
         let mut reasons: Vec<_> = reasons.into_iter().collect();
         reasons.sort_by_key(|(_, vpas)| std::cmp::Reverse(vpas.len()));
         let rows = reasons.iter().take(MAX_ROWS).map(|(reason, vpas)| Row {
-            link: Some(format!("vertical?search={reason}")),
+            link: Some(list_link(&self.namespace, reason)),
             ..Row::plain([
                 (*reason).to_owned(),
                 vpas.len().to_string(),
@@ -219,6 +238,18 @@ impl Overview {
         });
         Table::new("What waits", "reason| objects|for example", rows)
     }
+}
+
+/// The list of a namespace, or of all, with a text in it.
+fn list_link(namespace: &str, search: &str) -> String {
+    let page = "vertical?";
+    let mut query = form_urlencoded::Serializer::for_suffix(page.to_owned(), page.len());
+    for (name, value) in [("namespace", namespace), ("search", search)] {
+        if !value.is_empty() {
+            query.append_pair(name, value);
+        }
+    }
+    query.finish()
 }
 
 /// Waves and reverts that are not at their end, with the command for each.
@@ -272,6 +303,7 @@ mod tests {
         }
         };
         Overview {
+            namespace: String::new(),
             fleet: fleet_of(names, status),
             health: "All 3 programs are ready.".to_owned(),
             acts: (0..MAX_ACTS as i64)

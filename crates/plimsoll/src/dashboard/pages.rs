@@ -8,7 +8,7 @@ use anyhow::{anyhow, ensure};
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response, Sse};
 use axum::routing::get;
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -36,6 +36,8 @@ const FRESH_FOR: Duration = Duration::from_secs(3);
 const USAGE_FRESH_FOR: [Duration; 2] = [Duration::from_mins(5), Duration::from_secs(30)];
 /// Time limit of reading it. The page is shown without it then.
 const USAGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for which the plot of the week is shown again without reading.
+const SUMS_FRESH_FOR: Duration = Duration::from_mins(2);
 const MAX_KEPT: usize = 4;
 pub(super) const READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// Pages, and whether they can show one namespace.
@@ -126,8 +128,13 @@ impl Turns {
         }
     }
 
+    /// Whether a session, a read or a stream has them.
+    pub(super) fn are_used(&self) -> bool {
+        Arc::strong_count(&self.reads) > 1 || Arc::strong_count(&self.live) > 1
+    }
+
     #[cfg(test)]
-    pub(super) fn is_shared_with(&self, other: &Self) -> bool {
+    pub(super) fn are_those_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.reads, &other.reads) && Arc::ptr_eq(&self.live, &other.live)
     }
 }
@@ -140,6 +147,8 @@ pub(super) struct Pages {
     folder: String,
     visitor: Visitor,
     turns: Turns,
+    /// The plot of the week.
+    sums: Mutex<Option<(Instant, Markup)>>,
     /// Usage of the workload that was shown last, or the reason for its absence.
     recorded: Mutex<Option<(Instant, [String; 2], Usage)>>,
     /// The latest pages. Locked while one is read.
@@ -161,6 +170,7 @@ impl Pages {
             folder: folder.to_owned(),
             visitor,
             turns,
+            sums: Mutex::default(),
             recorded: Mutex::default(),
             kept: Arc::default(),
         }
@@ -181,11 +191,17 @@ impl Pages {
             |page: Page| move |State(pages): State<Arc<Self>>| pages.respond(page.clone());
         let path = |page: &str| format!("{}{page}", self.folder);
         Router::new()
-            .route(&path("/"), get(list(Page::Overview)))
+            .route(
+                &path("/"),
+                get(list(|it| Page::Overview(it.of_namespace()))),
+            )
             .route(&path("/vertical"), get(list(Page::Fleet)))
             .route(&path("/vpa/{namespace}/{name}"), get(object("vpa")))
             .route(&path("/ehpa/{namespace}/{name}"), get(object("ehpa")))
-            .route(&path("/horizontal"), get(list(Page::Horizontal)))
+            .route(
+                &path("/horizontal"),
+                get(list(|it| Page::Horizontal(it.of_namespace()))),
+            )
             .route(&path("/changes"), get(Self::changes))
             .route(&path("/nodes"), get(of_cluster(Page::Nodes)))
             .route(&path("/health"), get(of_cluster(Page::Health)))
@@ -197,14 +213,15 @@ impl Pages {
         if !query.namespace().is_none_or(is_name) {
             return StatusCode::BAD_REQUEST.into_response();
         }
-        match Arc::clone(&pages.turns.live).try_acquire_owned() {
-            Ok(permit) => {
-                let events = changes::events(&pages.cluster, query.namespace(), permit);
-                events.await.into_response()
-            }
-            // Ends the attempts of the browser.
-            Err(_) => StatusCode::NO_CONTENT.into_response(),
-        }
+        let events = match Arc::clone(&pages.turns.live).try_acquire_owned() {
+            Ok(permit) => changes::events(&pages.cluster, query.namespace(), permit).await,
+            Err(_) => None,
+        };
+        // No contents end the attempts of the browser.
+        events.map_or_else(
+            || StatusCode::NO_CONTENT.into_response(),
+            Sse::into_response,
+        )
     }
 
     async fn respond(self: Arc<Self>, page: Page) -> Response {
@@ -233,23 +250,27 @@ impl Pages {
         page: &Page,
         mut kept: OwnedMutexGuard<Kept>,
     ) -> anyhow::Result<String> {
+        let server = &self.cluster.server;
+        let late = || anyhow!("the API server {server} needs more than a minute for this page");
+        // Who has more sessions than these waits for himself, and holds up no others.
+        let own = Arc::clone(&self.turns.reads).acquire_owned();
+        let own = tokio::time::timeout(READ_TIMEOUT, own).await;
+        let own = own.map_err(|_| late())??;
         let (pages, page, runtime) = (Arc::clone(self), page.clone(), Handle::current());
+        let began = Instant::now();
         let reading = tokio::task::spawn_blocking(move || {
+            let _own = own;
             let read = tokio::time::timeout(READ_TIMEOUT, async {
-                // Who has more sessions than these waits for himself, and holds up no others.
-                let _own = pages.turns.reads.acquire().await?;
                 let _turn = PAGE_READS.acquire().await?;
                 pages.read(&page).await
             });
             let read = runtime.block_on(read);
             if let Ok(Ok(html)) = &read {
                 kept.truncate(MAX_KEPT - 1);
-                kept.push_front((Instant::now(), page, html.clone()));
+                kept.push_front((began, page, html.clone()));
             }
             read
         });
-        let server = &self.cluster.server;
-        let late = || anyhow!("the API server {server} needs more than a minute for this page");
         reading.await?.unwrap_or_else(|_| Err(late()))
     }
 
@@ -262,7 +283,10 @@ impl Pages {
         match page {
             Page::Overview(query) => {
                 let (cluster, prices) = (&self.cluster, &self.prices);
-                let read = overview::read(cluster, self.system_namespace(), query, prices);
+                // Rights of the program are no matter of those without a token.
+                let is_known = !matches!(self.visitor, Visitor::Anonymous);
+                let system_namespace = is_known.then(|| self.system_namespace());
+                let read = overview::read(cluster, system_namespace, query, prices);
                 let overview = read.await?;
                 let plot = if query.namespace.is_empty() {
                     self.sums().await
@@ -331,13 +355,21 @@ impl Pages {
 
     /// The plot of the last week.
     async fn sums(&self) -> Markup {
+        let mut kept = self.sums.lock().await;
+        if let Some((at, plot)) = &*kept
+            && at.elapsed() < SUMS_FRESH_FOR
+        {
+            return plot.clone();
+        }
         let read = tokio::time::timeout(USAGE_TIMEOUT, async {
             let _turn = USAGE_READS.acquire().await;
             overview::over_a_week(&self.args.prometheus, &self.cluster).await
         });
         let late =
             || html! { p.note { "CPU over time is not shown: Prometheus needs more than 20 s." } };
-        read.await.unwrap_or_else(|_| late())
+        let plot = read.await.unwrap_or_else(|_| late());
+        *kept = Some((Instant::now(), plot.clone()));
+        plot
     }
 
     async fn usage(&self, id: [&str; 2]) -> Usage {
@@ -374,13 +406,15 @@ impl Pages {
             _ if !has_namespace => String::new(),
             _ => format!("?namespace={namespace}"),
         };
+        let follows = !matches!(shown, Page::Nodes | Page::Health);
+        let changes = follows.then(|| format!("{folder}/changes?namespace={namespace}"));
         let navigation = html! {
             nav aria-label="Pages" {
                 @for (link, name, has_namespace) in LINKS {
                     a href={ (folder) (link) (parameter(has_namespace)) } aria-current=[(link == path).then_some("page")] { (name) } " "
                 }
                 span { (self.cluster.server) } " "
-                label { input #refresh type="checkbox" checked data-changes={ (folder) "/changes?namespace=" (namespace) }; " live" }
+                label { input #refresh type="checkbox" checked data-changes=[changes]; " live" }
                 @match &self.visitor {
                     Visitor::OwnComputer => {}
                     Visitor::Anonymous => { a href="/login" { "Log in" } }

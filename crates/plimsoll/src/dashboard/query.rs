@@ -20,6 +20,14 @@ impl ListQuery {
         Some(self.namespace.as_str()).filter(|name| !name.is_empty())
     }
 
+    /// Without what a page does not use.
+    pub(super) fn of_namespace(self) -> Self {
+        Self {
+            namespace: self.namespace,
+            ..Self::default()
+        }
+    }
+
     /// The filter by namespace, and by text where the page has it.
     pub(super) fn form(&self, has_search: bool) -> Markup {
         html! {

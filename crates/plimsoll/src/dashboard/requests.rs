@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use plot::bars;
-use replay::Resource;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::explain::{Forecast, Recommended, STEPS};
-use crate::output::{Document, Row, numbers};
-use crate::usage::{MIB, amount};
+use crate::json::items;
+use crate::output::{Document, numbers};
 use crate::usage_plot::{line, over_time};
 
 pub(super) fn yaml(recommendations: &[Recommended]) -> Markup {
@@ -25,27 +25,25 @@ pub(super) fn yaml(recommendations: &[Recommended]) -> Markup {
 
 /// The table of steps as bars: from the usage of a container to its request.
 pub(super) fn steps(document: &mut Document) -> Markup {
-    let place = document
-        .tables
-        .iter()
-        .position(|table| table.title == STEPS);
-    let Some(table) = place.map(|place| document.tables.remove(place)) else {
-        return html! {};
+    document.tables.retain(|table| table.title != STEPS);
+    let steps: Vec<Step> = items(&document.data["steps"])
+        .filter_map(|step| Step::deserialize(step).ok())
+        .collect();
+    let of_request = |one: &Step, other: &Step| {
+        (&one.container, &one.resource) == (&other.container, &other.resource)
     };
-    let steps: Vec<Step<'_>> = table.rows.iter().filter_map(Step::of).collect();
-    let of_request = |one: &Step, other: &Step| one.request == other.request;
     html! {
-        h2 { (table.title) }
+        @if !steps.is_empty() { h2 { (STEPS) } }
         div.pair { @for steps in steps.chunk_by(of_request) {
             @let most = steps.iter().filter_map(|step| step.amount).fold(f64::MIN_POSITIVE, f64::max);
             div {
-                h3 { (steps[0].request) }
+                h3 { (steps[0].container) ", " (steps[0].resource) }
                 table.costs { tbody { @for step in steps {
                     tr { td { (step.name) } td {
                         @if let Some(amount) = step.amount {
-                            (bars(&format!("{}: {}", step.name, step.result), &[("advice", 0.0, amount / most)]))
-                        }
-                        (step.shown())
+                            (bars(&format!("{}: {}", step.name, step.value), &[("advice", 0.0, amount.max(0.0) / most)]))
+                            (if step.resource == "memory" { numbers::memory(amount) } else { numbers::cpu(amount) })
+                        } @else { (step.value) }
                     } }
                 } } }
             }
@@ -53,47 +51,16 @@ pub(super) fn steps(document: &mut Document) -> Markup {
     }
 }
 
-/// A step with its result, as in the table, and in millicores or MiB if it is an amount of the resource.
-struct Step<'a> {
-    /// Container and resource.
-    request: String,
-    resource: Resource,
-    name: &'a str,
-    result: &'a str,
+/// A step as in `explain -o json`.
+#[derive(Deserialize)]
+struct Step {
+    container: String,
+    resource: String,
+    #[serde(rename = "step")]
+    name: String,
+    value: String,
+    /// Millicores or MiB.
     amount: Option<f64>,
-}
-
-impl<'a> Step<'a> {
-    /// The result with the unit that fits.
-    fn shown(&self) -> String {
-        match (self.amount, self.resource) {
-            (Some(amount), Resource::Cpu) => numbers::cpu(amount),
-            (Some(amount), Resource::Memory) => numbers::memory(amount),
-            (None, _) => self.result.to_owned(),
-        }
-    }
-
-    fn of(row: &'a Row) -> Option<Self> {
-        let [container, resource, name, result] = row.cells.first_chunk()?;
-        let request = format!("{container}, {resource}");
-        let resource = match resource.as_str() {
-            "memory" => Resource::Memory,
-            _ => Resource::Cpu,
-        };
-        let amount = match result.split_once(' ') {
-            None => amount(result, resource),
-            Some((number, "millicores" | "MiB")) => number.parse().ok(),
-            Some((number, "bytes")) => number.parse().ok().map(|bytes: f64| bytes / MIB),
-            Some(_) => None,
-        };
-        Some(Self {
-            request,
-            resource,
-            name,
-            result,
-            amount: amount.filter(|amount| *amount >= 0.0),
-        })
-    }
 }
 
 fn resources(recommendations: &[Recommended]) -> serde_json::Value {
@@ -159,29 +126,31 @@ mod tests {
 
     #[test]
     fn steps_are_bars_of_the_largest_amount() {
-        let row = |name: &str, result: &str| {
-            Row::plain(["app", "memory", name, result].map(str::to_owned))
+        let step = |name: &str, value: &str, amount: Option<f64>| {
+            json!({
+                "container": "app", "resource": "memory", "step": name, "value": value, "amount": amount,
+            })
         };
-        let rows = [
-            row("<b>percentile", "104857600 bytes"),
-            row("chance-of-failure", "0.001 per hour"),
-            row("as a quantity", "200Mi"),
+        let list = [
+            step("<b>percentile", "104857600 bytes", Some(100.0)),
+            step("chance-of-failure", "0.95", None),
+            step("as a quantity", "200Mi", Some(200.0)),
         ];
         let mut document = Document::titled("web");
-        document
-            .tables
-            .push(Table::new(STEPS, "container|resource|step|result", rows));
+        document.data = json!({"steps": list});
+        document.tables.push(Table::of(STEPS, "step", &list));
         let html = steps(&mut document).into_string();
         assert!(document.tables.is_empty());
         for part in [
             "<h3>app, memory</h3>",
             "aria-label=\"&lt;b&gt;percentile: 104857600 bytes\"><g class=\"advice\"><rect class=\"mark\" x=\"0%\" width=\"50%\"",
-            "<td>chance-of-failure</td><td>0.001 per hour</td>",
+            "<td>chance-of-failure</td><td>0.95</td>",
             "width=\"100%\" y=\"0\"",
         ] {
             assert!(html.contains(part), "{part} is not in {html}");
         }
-        assert_eq!(steps(&mut document).into_string(), "");
+        let none = steps(&mut Document::titled("web")).into_string();
+        assert_eq!(none, "<div class=\"pair\"></div>");
     }
 
     #[test]

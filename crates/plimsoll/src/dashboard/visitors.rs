@@ -276,10 +276,9 @@ impl Visitors {
         };
         eprintln!("a session of the user {user:?} begins");
         let owner = owner(&user);
-        let turns = self.sessions().turns(&owner).unwrap_or_else(Turns::new);
-        let visitor = (visitor(user), turns.clone());
+        let visitor = (visitor(user), self.sessions().turns(&owner));
         let router = Pages::new(cluster, &self.args, &self.prices, "", visitor).router();
-        let session = Session::new(owner, turns, router.clone(), Instant::now());
+        let session = Session::new(owner, router.clone(), Instant::now());
         self.sessions().add(id, session);
         Ok(router)
     }

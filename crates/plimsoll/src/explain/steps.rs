@@ -7,6 +7,7 @@ use api::vpa::DEFAULT_RECOMMENDER;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use model::{Cap, Explanation, Quantity, ResourceName, shown_name};
+use replay::Resource;
 use runtime::GoDuration;
 use serde_json::{Value, json};
 use sizing::Config;
@@ -19,6 +20,7 @@ use crate::check::Unread;
 use crate::check::reader::deployments;
 use crate::cluster::Cluster;
 use crate::installation::{Program, programs};
+use crate::usage::{MIB, amount};
 
 /// Interval at which the recommender reads usage.
 const USAGE_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
@@ -26,12 +28,26 @@ const USAGE_INTERVAL: std::time::Duration = std::time::Duration::from_mins(1);
 /// Step of a target that differs from the result of the others.
 pub(super) const IN_STATUS: &str = "in the status, with samples that are not stored yet";
 
-/// A step with its result, as a quantity or in words.
-fn step(container: &str, number: &Explanation, step: &str, value: String) -> Value {
+/// A step with its result in words, and in millicores or MiB if it is an amount of the resource.
+fn step(
+    container: &str,
+    number: &Explanation,
+    step: &str,
+    (value, amount): (String, Option<f64>),
+) -> Value {
     json!({
         "container": shown_name(container), "resource": number.resource.as_str(), "step": step,
-        "value": Value::from(value),
+        "value": value, "amount": amount,
     })
+}
+
+fn quantity(number: &Explanation, text: String) -> (String, Option<f64>) {
+    let resource = match number.resource {
+        ResourceName::Cpu => Resource::Cpu,
+        _ => Resource::Memory,
+    };
+    let amount = amount(&text, resource);
+    (text, amount)
 }
 
 /// The steps of all recommended requests. Empty without checkpoints.
@@ -66,7 +82,8 @@ pub(super) fn steps(facts: &Facts, now: Timestamp) -> Vec<Value> {
             add(&mut lines, container, number, &settings);
             let published = target(facts, container, number);
             let published = published.filter(|it| *it != &number.capped);
-            lines.extend(published.map(|it| step(container, number, IN_STATUS, it.to_string())));
+            let published = published.map(|it| quantity(number, it.to_string()));
+            lines.extend(published.map(|it| step(container, number, IN_STATUS, it)));
         }
     }
     lines
@@ -82,34 +99,48 @@ fn target<'a>(facts: &'a Facts, container: &str, number: &Explanation) -> Option
 fn add(lines: &mut Vec<Value>, container: &str, number: &Explanation, config: &Config) {
     let is_cpu = number.resource == ResourceName::Cpu;
     let amount = |amount: i64| format!("{amount}{}", if is_cpu { "m" } else { "" });
-    let mut add = |name: &str, value: String| lines.push(step(container, number, name, value));
+    let mut add = |name: &str, value| lines.push(step(container, number, name, value));
     if number.method_steps.is_empty() {
         // Without the error of the product: 29, not 28.999999999999996.
         let percentile = (1e8 * number.percentile).round() / 1e6;
         let margin = 100.0 * config.margin_fraction;
         add(
             &format!("{percentile}th percentile of the history"),
-            amount(number.usage),
+            quantity(number, amount(number.usage)),
         );
         add(
             &format!("plus a margin of {margin:.0} %"),
-            amount(number.with_margin),
+            quantity(number, amount(number.with_margin)),
         );
         add(
             &format!("at least {}", amount(number.minimum)),
-            amount(number.at_least_minimum),
+            quantity(number, amount(number.at_least_minimum)),
         );
     }
     for step in &number.method_steps {
         let value = match (step.value, &step.text) {
-            (Some(value), _) => format!("{value} {}", step.unit).trim_end().to_owned(),
-            (None, text) => text.clone().unwrap_or_default(),
+            (Some(value), _) => {
+                let amount = match step.unit.as_str() {
+                    "millicores" | "MiB" => Some(value),
+                    "bytes" => Some(value / MIB),
+                    _ => None,
+                };
+                (
+                    format!("{value} {}", step.unit).trim_end().to_owned(),
+                    amount,
+                )
+            }
+            (None, text) => (text.clone().unwrap_or_default(), None),
         };
         add(&step.name, value);
     }
-    add("as a quantity", number.rounded.to_string());
+    add(
+        "as a quantity",
+        quantity(number, number.rounded.to_string()),
+    );
     if number.in_whole_units != number.rounded {
-        add("in whole cores", number.in_whole_units.to_string());
+        let whole = number.in_whole_units.to_string();
+        add("in whole cores", quantity(number, whole));
     }
     if let Some(cap) = number.capped_by {
         let name = match cap {
@@ -120,7 +151,8 @@ fn add(lines: &mut Vec<Value>, container: &str, number: &Explanation, config: &C
             Cap::Quota => "ResourceQuota",
             Cap::Node => "largest node",
         };
-        add(&format!("limited by {name}"), number.capped.to_string());
+        let capped = quantity(number, number.capped.to_string());
+        add(&format!("limited by {name}"), capped);
     }
 }
 

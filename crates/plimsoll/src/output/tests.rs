@@ -82,3 +82,14 @@ fn a_table_is_not_wider_than_the_terminal() {
     let lines = || narrow.lines().map(|line| line.chars().count());
     assert!(lines().max() <= Some(12), "{narrow}");
 }
+
+#[test]
+fn a_cluster_without_rows_does_not_change_the_columns_of_others() {
+    let full = document().tables.remove(0);
+    let empty = Table::new("Containers", "name| cpu|more", []);
+    let tables = [("a", empty.clone()), ("b", full), ("c", empty)];
+    let table = Table::of_clusters("Containers", tables);
+    assert_eq!(table.columns, ["Cluster", "name", " cpu"]);
+    let widths = table.rows.iter().map(|row| row.cells.len());
+    assert_eq!(widths.collect::<Vec<_>>(), [3, 3]);
+}

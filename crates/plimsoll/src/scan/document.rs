@@ -77,7 +77,12 @@ impl Totals {
     }
 
     /// The sums in words, with the mean CPU usage in cores and the number of too small requests.
-    pub(crate) fn sentence(&self, used_cores: f64, too_small: usize, currency: &str) -> String {
+    pub(crate) fn sentence(
+        &self,
+        used_cores: Option<f64>,
+        too_small: usize,
+        currency: &str,
+    ) -> String {
         let change = |saved: f64, amount: String, words: [&str; 2]| {
             let word = words[usize::from(saved < 0.0)];
             format!("{amount} {word}")
@@ -102,10 +107,11 @@ impl Totals {
             1 => ("container".to_owned(), "s"),
             count => (format!("{} containers", digits(count as f64)), ""),
         };
+        let used = used_cores.map(|cores| format!(" and use{s} {}", digits(cores)));
+        let used = used.unwrap_or_default();
         format!(
-            "Your {containers} request{s} {} cores and use{s} {}. With the recommended sizes: {}. {} too small.",
+            "Your {containers} request{s} {} cores{used}. With the recommended sizes: {}. {} too small.",
             digits(self.requested_cpu_cores),
-            digits(used_cores),
             changes.join(", "),
             match too_small {
                 0 => "No container is".to_owned(),
@@ -210,7 +216,8 @@ pub(super) fn containers(scanned: &[ScannedContainer]) -> Table {
         row.cells[10] = container.finding();
     }
     let lines = |it: &ScannedContainer| Some([it.cpu.line.clone()?, it.memory.line.clone()?]);
-    if let Some(lines) = scanned.iter().map(lines).collect::<Option<Vec<_>>>() {
+    let lines: Option<Vec<_>> = scanned.iter().map(lines).collect();
+    if let Some(lines) = lines.filter(|lines| !lines.is_empty()) {
         // Behind the name of the container.
         table
             .columns

@@ -81,8 +81,11 @@ impl VpaPass<'_> {
                 (Some(Health::Worse(failure)), Some(Health::Worse(_))) => {
                     return Health::Worse(first_worse.unwrap_or(failure));
                 }
-                (Some(Health::Worse(failure)), _) => {
-                    first_worse = first_worse.or(Some(failure));
+                (Some(Health::Worse(failure)), before) => {
+                    // One worse value after a good one may be chance.
+                    if before.is_none() {
+                        first_worse = first_worse.or(Some(failure));
+                    }
                     health = Health::Unread;
                 }
                 (None, _) => health = Health::Unread,

@@ -14,14 +14,16 @@ const MAX_IDLE: Duration = Duration::from_mins(30);
 /// Maximum number of sessions, of one user and of all. The one that was not used for longest makes room.
 const MAX_SESSIONS: [usize; 2] = [20, 100];
 
-/// Sessions by their secret identifiers.
 #[derive(Default)]
-pub(super) struct Sessions(HashMap<String, Session>);
+pub(super) struct Sessions {
+    /// By their secret identifiers.
+    by_id: HashMap<String, Session>,
+    /// By the owners.
+    turns: HashMap<String, Turns>,
+}
 
 pub(super) struct Session {
     owner: String,
-    /// Shared by the sessions of the owner.
-    turns: Turns,
     /// The pages with the rights of the user.
     router: Router,
     began: Instant,
@@ -39,10 +41,9 @@ pub(super) fn owner(user: &str) -> String {
 }
 
 impl Session {
-    pub(super) fn new(owner: String, turns: Turns, router: Router, now: Instant) -> Self {
+    pub(super) fn new(owner: String, router: Router, now: Instant) -> Self {
         Self {
             owner,
-            turns,
             router,
             began: now,
             used: now,
@@ -57,17 +58,18 @@ impl Session {
 impl Sessions {
     /// The pages of a session, which counts as used.
     pub(super) fn find(&mut self, id: &str, now: Instant) -> Option<Router> {
-        self.0.retain(|_, session| !session.is_over(now));
-        let session = self.0.get_mut(id)?;
+        self.by_id.retain(|_, session| !session.is_over(now));
+        let session = self.by_id.get_mut(id)?;
         session.used = now;
         Some(session.router.clone())
     }
 
-    /// Those of another session of the owner.
-    pub(super) fn turns(&self, owner: &str) -> Option<Turns> {
-        let mut sessions = self.0.values();
-        let session = sessions.find(|session| session.owner == owner)?;
-        Some(session.turns.clone())
+    /// The turns of an owner, which last until the last read and stream of all sessions of the owner, also of
+    /// those that have ended.
+    pub(super) fn turns(&mut self, owner: &str) -> Turns {
+        self.turns.retain(|_, turns| turns.are_used());
+        let turns = self.turns.entry(owner.to_owned());
+        turns.or_insert_with(Turns::new).clone()
     }
 
     pub(super) fn add(&mut self, id: String, session: Session) {
@@ -75,22 +77,22 @@ impl Sessions {
         let owner = session.owner.clone();
         self.make_room(of_user, |it| it.owner == owner);
         self.make_room(of_all, |_| true);
-        self.0.insert(id, session);
+        self.by_id.insert(id, session);
     }
 
     /// Ends those of the sessions that are too many for one more.
     fn make_room(&mut self, limit: usize, counts: impl Fn(&Session) -> bool) {
-        let counting = self.0.iter().filter(|(_, session)| counts(session));
+        let counting = self.by_id.iter().filter(|(_, session)| counts(session));
         let mut found: Vec<_> = counting.map(|(id, it)| (it.used, id.clone())).collect();
         found.sort_unstable();
         let excess = (found.len() + 1).saturating_sub(limit);
         for (_, id) in found.into_iter().take(excess) {
-            self.0.remove(&id);
+            self.by_id.remove(&id);
         }
     }
 
     pub(super) fn end(&mut self, id: &str) {
-        self.0.remove(id);
+        self.by_id.remove(id);
     }
 }
 
@@ -100,9 +102,7 @@ mod tests {
 
     fn add(sessions: &mut Sessions, user: &str, id: &str, now: Instant) {
         let owner = owner(user);
-        let turns = sessions.turns(&owner);
-        let turns = turns.unwrap_or_else(Turns::new);
-        let session = Session::new(owner, turns, Router::new(), now);
+        let session = Session::new(owner, Router::new(), now);
         sessions.add(id.to_owned(), session);
     }
 
@@ -132,11 +132,7 @@ mod tests {
             let user = format!("system:serviceaccount:shop:{user}");
             add(&mut sessions, &user, &number.to_string(), at);
         }
-        assert_eq!(sessions.0.len(), 21);
-        let turns = sessions.turns("system:serviceaccounts:shop");
-        let turns = turns.expect("sessions");
-        let shares = |it: &&Session| it.turns.is_shared_with(&turns);
-        assert_eq!(sessions.0.values().filter(shares).count(), 20);
+        assert_eq!(sessions.by_id.len(), 21);
         assert!(sessions.find("999", now).is_some() && sessions.find("979", now).is_none());
         assert!(sessions.find("other", now).is_some());
         for number in 0..1000 {
@@ -147,6 +143,20 @@ mod tests {
                 now,
             );
         }
-        assert_eq!(sessions.0.len(), 100);
+        assert_eq!(sessions.by_id.len(), 100);
+    }
+
+    #[test]
+    fn the_turns_of_an_owner_outlive_the_sessions() {
+        let mut sessions = Sessions::default();
+        let first = sessions.turns("a");
+        assert!(sessions.turns("a").are_those_of(&first));
+        assert!(!sessions.turns("b").are_those_of(&first));
+        assert_eq!(sessions.turns.len(), 2);
+        sessions.turns("a");
+        assert_eq!(sessions.turns.len(), 1, "those of b are not used any more");
+        drop(first);
+        sessions.turns("c");
+        assert_eq!(sessions.turns.len(), 1);
     }
 }
