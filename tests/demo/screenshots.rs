@@ -1,5 +1,5 @@
-//! Pictures for the documents: the page of the day, what happened in the demonstration, the dashboard of this cluster, and the panels of
-//! Grafana's dashboards.
+//! Pictures for the documents: the page of the day, what happened in the demonstration, the dashboard of this
+//! cluster, and the panels of Grafana's dashboards.
 
 use std::path::Path;
 use std::process::Stdio;
