@@ -4,7 +4,6 @@
 
 mod document;
 mod ehpa;
-mod heap;
 mod judge;
 mod lines;
 mod policy;

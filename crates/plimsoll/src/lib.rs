@@ -42,6 +42,7 @@ mod cluster;
 mod dashboard;
 mod explain;
 mod failure;
+mod heap;
 mod installation;
 mod json;
 mod migrate;

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use indicatif::ParallelProgressIterator as _;
-use model::{Cpu, Memory, Quantity, unit_slip};
+use model::{Cpu, Memory, Quantity};
 use rayon::iter::Either;
 use rayon::prelude::*;
 use replay::Resource;
@@ -28,7 +28,7 @@ use crate::recommend::{
     Recommendation, SizingArgs, are_runs, containers_per_pod, recommend, settings,
 };
 use crate::severity::{Change, Severity};
-use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs, amount_of, resource_list};
+use crate::usage::{self, ContainerId, ContainerUsage, MIB, SourceArgs, amount_of};
 
 pub(crate) use document::Scan;
 pub(crate) use fleet::{VERSION, fleet};
@@ -247,7 +247,11 @@ pub(crate) fn scan(
     } else {
         pods as f64
     };
-    let resources = [Resource::Cpu, Resource::Memory].map(|it| resource(usage, recommendation, it));
+    let mut resources =
+        [Resource::Cpu, Resource::Memory].map(|it| resource(usage, recommendation, it));
+    if let Some(heap) = &usage.heap {
+        resources[1].reason.extend(["; ", heap]);
+    }
     ScannedContainer {
         hours: (end - start) as f64 / 3600.0,
         ..ScannedContainer::new(usage.id.clone(), (pods, running), resources, prices)
@@ -274,22 +278,6 @@ pub(crate) fn scan_all(
             None => Either::Right(usage.id.clone()),
         }
     })
-}
-
-/// Sentences about requests and limits whose unit is probably a slip.
-fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
-    let mut slips = Vec::new();
-    for container in usage {
-        let (requests, limits) = (container.requests, container.limits);
-        for (field, resources) in [("requests", requests), ("limits", limits)] {
-            let list = resource_list(resources);
-            slips.extend(list.iter().filter_map(|(resource, quantity)| {
-                let slip = unit_slip(resource, quantity)?;
-                Some(format!("{}: {field}[{resource}]: {slip}.", container.id))
-            }));
-        }
-    }
-    slips
 }
 
 pub(crate) fn run(args: &ScanArgs) -> anyhow::Result<Outcome> {
@@ -355,7 +343,7 @@ impl ScanArgs {
         self.sort_by.sort(&mut scanned, |container| container);
         let mut scan = Scan::new(scanned, &left_out, prices);
         scan.worst = worst;
-        scan.unit_slips = unit_slips(&usage);
+        scan.unit_slips = document::unit_slips(&usage);
         if self.replicas {
             scan.replicas = Some(replicas::replicas(&usage));
         }
@@ -453,6 +441,14 @@ mod tests {
     use super::*;
     use crate::usage::tests::{resources, usage as usage_of};
 
+    const RECOMMENDED: Recommendation = Recommendation {
+        amounts: sizing::Amounts {
+            cpu: Cpu::from_millicores(100),
+            memory: Memory::from_bytes(0),
+        },
+        is_young: false,
+    };
+
     #[test]
     fn savings_of_runs_count_the_time_in_which_they_run() {
         // An hour on each of four days, the last one at the end.
@@ -466,20 +462,22 @@ mod tests {
         let usage = |workload: &str| usage_of(workload, resources(Some(1100), None), &runs);
         let prices = Prices::default();
         let all = [usage("cronjob/report"), usage("deployment/web")];
-        let recommendation = Recommendation {
-            amounts: sizing::Amounts {
-                cpu: Cpu::from_millicores(100),
-                memory: Memory::from_bytes(0),
-            },
-            is_young: false,
-        };
         let of = |usage: &ContainerUsage| {
             let four_days = 4 * 86_400 - 300;
-            scan(usage, &recommendation, &prices, four_days).savings_per_month
+            scan(usage, &RECOMMENDED, &prices, four_days).savings_per_month
         };
         let [runs, always] = all.each_ref().map(of);
         let difference = 24.0 * runs - always;
         assert!(difference.abs() < 1e-6 * always, "{runs} {always}");
+    }
+
+    #[test]
+    fn the_finding_of_memory_names_the_heap() {
+        let mut usage = usage_of("deployment/web", resources(None, Some(1 << 30)), &[]);
+        usage.heap = Some("the heap of Go stays at GOMEMLIMIT=1GiB".to_owned());
+        let scanned = scan(&usage, &RECOMMENDED, &Prices::default(), 0);
+        let named = [scanned.cpu, scanned.memory].map(|it| it.reason.contains("; the heap of Go"));
+        assert_eq!(named, [false, true]);
     }
 
     #[test]

@@ -115,6 +115,8 @@ pub(crate) struct ContainerUsage {
     pub(crate) limits: Resources,
     /// HPAs whose utilization a change of the requests would move.
     pub(crate) scaled_by: ScaledBy,
+    /// The bound of the program's heap in words, where the container shows one.
+    pub(crate) heap: Option<String>,
     /// Pods, in the order of their names.
     pub(crate) pods: Vec<PodUsage>,
 }

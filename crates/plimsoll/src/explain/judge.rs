@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::lines::{MAX_EVENTS, conditions, events, notes, wait};
 use super::steps::{IN_STATUS, steps};
-use super::{Facts, heap, policy};
+use super::{Facts, policy};
+use crate::heap;
 
 /// Maximum number of containers whose heap is explained.
 const MAX_HEAPS: usize = 10;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
+use model::unit_slip;
 use serde::{Deserialize, Serialize};
 
 use super::ScannedContainer;
@@ -12,7 +13,7 @@ use crate::output::numbers::{digits, money};
 use crate::output::{Document, Table};
 use crate::prices::Prices;
 use crate::severity::{Change, Severity};
-use crate::usage::ContainerId;
+use crate::usage::{ContainerId, ContainerUsage, resource_list};
 
 /// The scan of a cluster, or of files, as `-o json` has it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -188,6 +189,22 @@ impl Scan {
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = (&str, &Totals)> {
         self.namespaces.iter().map(|(name, it)| (name.as_str(), it))
     }
+}
+
+/// Sentences about requests and limits whose unit is probably a slip.
+pub(super) fn unit_slips(usage: &[ContainerUsage]) -> Vec<String> {
+    let mut slips = Vec::new();
+    for container in usage {
+        let (requests, limits) = (container.requests, container.limits);
+        for (field, resources) in [("requests", requests), ("limits", limits)] {
+            let list = resource_list(resources);
+            slips.extend(list.iter().filter_map(|(resource, quantity)| {
+                let slip = unit_slip(resource, quantity)?;
+                Some(format!("{}: {field}[{resource}]: {slip}.", container.id))
+            }));
+        }
+    }
+    slips
 }
 
 /// Sums by name.

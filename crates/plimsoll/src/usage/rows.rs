@@ -179,6 +179,7 @@ impl Rows {
                 requests: container.requests,
                 limits: container.limits,
                 scaled_by: ScaledBy::default(),
+                heap: None,
                 pods: pods.collect(),
             }
         });

@@ -14,6 +14,7 @@ use model::ResourceName;
 use view::{BoundPod, ContainerKind, HpaTargets, ObjectKey, Owner, Requirements};
 
 use crate::cluster::{Cluster, Kind, each, each_metadata};
+use crate::heap;
 use crate::usage::{ContainerId, ContainerUsage, ScaledBy};
 
 type Key = (String, String);
@@ -35,6 +36,8 @@ struct Workload {
     /// Whether the pod is unfinished, and the time of its creation.
     newest: Option<(bool, Option<Time>)>,
     containers: BTreeMap<String, Requirements>,
+    /// Bounds of heaps in words, by container.
+    heaps: BTreeMap<String, String>,
 }
 
 impl Inventory {
@@ -68,6 +71,9 @@ impl Inventory {
         let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
         let is_unfinished = !matches!(phase, Some("Succeeded" | "Failed"));
         let made = (is_unfinished, pod.metadata.creation_timestamp.clone());
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let heaps = containers.filter_map(|it| Some((it.name.clone(), heap::bound(it)?)));
+        let heaps = heaps.collect();
         let pod = BoundPod::from_k8s(pod);
         let ObjectKey { namespace, name } = pod.key;
         let workload = match pod.owner {
@@ -88,6 +94,7 @@ impl Inventory {
             return;
         }
         known.newest = Some(made);
+        known.heaps = heaps;
         let containers = pod.containers.into_iter();
         let containers = containers.filter(|it| it.kind != ContainerKind::Init);
         known.containers = containers.map(|it| (it.name, it.resources)).collect();
@@ -113,6 +120,7 @@ impl Inventory {
                 requests: resources.requests,
                 limits: resources.limits,
                 scaled_by: self.hpas.scaling(namespace, workload, container),
+                heap: found.heaps.get(container).cloned(),
                 pods: Vec::new(),
             })
         })
@@ -243,7 +251,10 @@ mod tests {
                 json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true})
             })
             .collect();
-        let container = json!({"name": "app", "resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1Gi"}}});
+        let container = json!({
+            "name": "app", "command": ["java"],
+            "resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1Gi"}},
+        });
         let sidecar = json!({"name": "proxy", "restartPolicy": "Always"});
         let setup = json!({"name": "setup"});
         let object = json!({
@@ -282,6 +293,8 @@ mod tests {
         ];
         let expected = expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c));
         assert_eq!(found, expected);
+        let heaps = inventory.containers("shop").map(|it| it.heap.is_some());
+        assert_eq!(heaps.collect::<Vec<_>>(), [true, false].repeat(3));
         for (pod, workload) in [
             ("web-7d9f5c6b8-x2vq4", Some("deployment/web")),
             ("web-6c8b7f5d4-bcdfg", Some("deployment/web")),

@@ -32,28 +32,40 @@ enum Bound {
     Share(f64, String),
 }
 
-/// A sentence about the heap of a container's program; `None` if no runtime is found.
-pub(super) fn note(container: &Container) -> Option<String> {
+/// The bound of the heap of a container's program in words; `None` if no runtime is found.
+pub(crate) fn bound(container: &Container) -> Option<String> {
     let (runtime, bound) = heap(container)?;
-    let name = &container.name;
     Some(match bound {
-        Bound::Fixed(by) => format!(
-            "Container {name}: the heap of {runtime} stays at {by}, whatever the memory limit is: \
-             more than it needs is not used, and a limit below it kills the program."
-        ),
+        Bound::Fixed(by) => format!("the heap of {runtime} stays at {by}"),
         Bound::Share(percent, by) => {
             let limit = memory_limit(container);
             let now = limit.map(|limit| {
                 let heap = Memory::from_bytes((limit.bytes() as f64 * percent / 100.0) as i64);
                 format!(", now {}", Quantity::from(heap))
             });
-            format!(
-                "Container {name}: the heap of {runtime} grows to {percent} % of the memory limit ({by}){}: it changes \
-                 with the limit at the next start, and usage follows the limit more than the need.",
-                now.unwrap_or_default()
-            )
+            let now = now.unwrap_or_default();
+            format!("the heap of {runtime} grows to {percent} % of the memory limit ({by}){now}")
         }
     })
+}
+
+/// A sentence about it, with what a change of the limit does.
+pub(crate) fn note(container: &Container) -> Option<String> {
+    let effect = match heap(container)?.1 {
+        Bound::Fixed(_) => {
+            ", whatever the memory limit is: more than it needs is not used, and a limit below it \
+             kills the program"
+        }
+        Bound::Share(..) => {
+            ": it changes with the limit at the next start, and usage follows the limit more than \
+             the need"
+        }
+    };
+    Some(format!(
+        "Container {}: {}{effect}.",
+        container.name,
+        bound(container)?
+    ))
 }
 
 fn heap(container: &Container) -> Option<(&'static str, Bound)> {
