@@ -22,7 +22,7 @@ use requests::Request;
 struct Comparison {
     grants: BTreeSet<Grant>,
     requests: BTreeSet<Request>,
-    /// Audit log, account and role of the requests that were allowed.
+    /// Sandbox, account and role of the requests that were allowed.
     in_effect: BTreeSet<(String, String, Role)>,
 }
 
@@ -35,7 +35,7 @@ impl Comparison {
         requests.retain(|request| accounts.contains(&request.account));
         let in_effect = requests.iter().filter_map(|request| {
             let role = request.role()?.clone();
-            Some((request.log.clone(), request.account.clone(), role))
+            Some((request.sandbox.clone(), request.account.clone(), role))
         });
         let in_effect = in_effect.collect();
         Ok(Self {
@@ -49,8 +49,8 @@ impl Comparison {
     /// may grant the same.
     fn is_use(&self, grant: &Grant, request: &Request) -> bool {
         let effect = || {
-            let (log, account, role) = (&request.log, &request.account, &grant.role);
-            (log.clone(), account.clone(), role.clone())
+            let (sandbox, account, role) = (&request.sandbox, &request.account, &grant.role);
+            (sandbox.clone(), account.clone(), role.clone())
         };
         request.role().is_some()
             && request.account == grant.account
@@ -119,7 +119,7 @@ fn each_request_is_allowed_by_a_role_of_deploy() -> Result<()> {
 fn no_request_is_forbidden_but_those_that_are_expected() -> Result<()> {
     let Comparison { requests, .. } = Comparison::load()?;
     // For a moment, an API server does not know new roles, nor any role after its own start.
-    let in_sandbox = |request: &Request| (request.log.clone(), request.text());
+    let in_sandbox = |request: &Request| (request.sandbox.clone(), request.text());
     let allowed = requests.iter().filter(|request| request.role().is_some());
     let allowed: BTreeSet<_> = allowed.map(in_sandbox).collect();
     let forbidden = requests.iter().map(in_sandbox);

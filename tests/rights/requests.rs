@@ -7,8 +7,7 @@ use crate::grants::{Role, program};
 /// A request of a `ServiceAccount`, as far as rights are concerned.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
-    /// File name of the audit log.
-    pub(crate) log: String,
+    pub(crate) sandbox: String,
     /// `NAMESPACE:NAME` of the `ServiceAccount`.
     pub(crate) account: String,
     pub(crate) verb: String,
@@ -84,7 +83,7 @@ mod tests {
             name: words.next(),
         };
         let request = Request {
-            log: String::new(),
+            sandbox: String::new(),
             account: String::new(),
             verb: "patch".to_owned(),
             group: "apps".to_owned(),
