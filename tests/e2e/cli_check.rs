@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
+use api::sizing_policy::SizingPolicy;
 use api::vpa::VerticalPodAutoscaler;
 use e2e::{
     Namespace, another, eventually, get_json, plimsoll, plimsoll_json, plimsoll_prints, shared,
@@ -72,7 +73,7 @@ async fn plant_in_namespace(namespace: &Namespace) -> Result<()> {
 }
 
 /// The faults of a cluster: APIs without a server and of another owner, a registration that leads
-/// nowhere, other autoscalers, and a missing definition.
+/// nowhere, other autoscalers, a policy that no recommender reads, and a missing definition.
 async fn plant_in_cluster(namespace: &Namespace) -> Result<()> {
     let cluster = Namespace::cluster(namespace.client.clone());
     let system = &namespace.namespace;
@@ -116,6 +117,7 @@ async fn plant_in_cluster(namespace: &Namespace) -> Result<()> {
         container["image"] = format!("registry.example.com/{image}:v1").into();
         namespace.create::<Deployment>(other).await?;
     }
+    namespace.make::<SizingPolicy>("web", json!({})).await?;
     let definition = "substitutes.autoscaling.crane.io";
     cluster
         .delete::<CustomResourceDefinition>(definition)
@@ -133,7 +135,7 @@ fn find<'a>(checks: &'a Value, id: &str) -> Result<(&'a str, &'a str)> {
 }
 
 /// Identifier, status and a part of the message of each planted fault.
-const FAULTS: [&str; 19] = [
+const FAULTS: [&str; 20] = [
     "other-vpa error vpa-updater",
     "crane error craned",
     "goldilocks warning goldilocks",
@@ -141,6 +143,7 @@ const FAULTS: [&str; 19] = [
     "custom-metrics-v1beta2 error missing",
     "external-metrics-v1beta1 error (KEDA) does not answer",
     "definition-substitutes.autoscaling.crane.io error missing",
+    "policies warning SizingPolicy",
     "replicas-plimsoll-updater error 0 of 1",
     "one-version warning plimsoll-updater 2",
     "lease-vpa-recommender-lease error missing",

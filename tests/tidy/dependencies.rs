@@ -40,7 +40,7 @@ adapter: metric_routes scaling model api feed view watch sources runtime serving
 extender: placement model api view watch sources runtime serving
 sandbox: runtime serving
 # For tests.
-testing:
+testing: model
 e2e: api plot sandbox testing
 ";
 

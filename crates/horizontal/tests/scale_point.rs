@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, ResourceList, ResourceName};
 use proptest::prelude::*;
-use scaling::hpa::{
+use sizing::{Config, ContainerHistory, ContainerState, HistogramConfigs, estimate};
+use testing::hpa::{
     Container, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, ReadinessDelays, Reading,
     ReadyCondition, ReadyStatus, Requests, Tolerance, Workload,
 };
-use sizing::{Config, ContainerHistory, ContainerState, HistogramConfigs, estimate};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const MAX_REPLICAS: i32 = 100;

@@ -1,5 +1,7 @@
 //! Average and standard deviation of a resource from the metric list of a node.
 
+use serde::{Deserialize, Serialize};
+
 /// Metric of a node, as in load-watcher's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
@@ -52,7 +54,7 @@ impl From<&str> for MetricOperator {
 }
 
 /// Utilization of a resource over a window, in percent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     pub average_percent: f64,
     pub deviation_percent: f64,

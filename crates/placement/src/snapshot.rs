@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::Usage;
 
 /// Length of a window of measurements, longest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Window {
     Fifteen,
     Ten,
@@ -23,7 +24,7 @@ pub enum NodeResource {
 }
 
 /// Utilization of a node by resource; `None` for one that the source does not have.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeLoad {
     pub cpu: Option<Usage>,
     pub memory: Option<Usage>,
@@ -33,7 +34,7 @@ pub struct NodeLoad {
     pub disk: Option<Usage>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowLoad {
     pub end: Timestamp,
     pub nodes: HashMap<String, NodeLoad>,

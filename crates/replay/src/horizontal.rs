@@ -10,7 +10,8 @@ mod autoscaler;
 mod pods;
 mod program;
 
-pub use autoscaler::{Autoscaler, Bounds, Score};
+pub use crate::hpa::Bounds;
+pub use autoscaler::{Autoscaler, Score};
 pub use program::Program;
 
 /// Demand per minute. Replays take it in capacities of a pod.

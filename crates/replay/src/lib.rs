@@ -22,7 +22,7 @@ mod score;
 mod series;
 
 pub use executor::{Executor, Grid};
-pub use hpa::Hpa;
+pub use hpa::{Bounds, Hpa, proposal};
 pub use policy::{MIB, Policy, Resource};
 pub use score::{EntityScore, Score};
 pub use series::{Series, timestamp};

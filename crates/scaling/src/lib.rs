@@ -4,18 +4,12 @@
 //!
 //! | formula | file |
 //! |---|---|
-//! | native HPA: proposal of a metric, from its kind | `hpa/metric.rs` |
-//! | native HPA: classification of pods | `hpa/pods.rs` |
-//! | native HPA: replicas from the values of pods, or from one of the workload | `hpa/per_pod.rs`, `hpa/metric.rs` |
-//! | native HPA: combination of metrics | `hpa.rs` |
-//! | native HPA: stabilisation, rate, bounds | `hpa/stabilisation.rs`, `hpa/rate.rs`, `hpa/normalise.rs` |
 //! | cron expressions and windows with time zones | `cron/occurrence.rs`, `cron/window.rs` |
 //! | replicas of cron windows | `cron.rs` |
 //! | value served for a prediction | `crane_prediction.rs` |
 //! | Crane: replicas for a percentile of usage | `crane_replicas.rs` |
 
 pub mod cron;
-pub mod hpa;
 
 mod crane_prediction;
 mod crane_replicas;

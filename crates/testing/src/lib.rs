@@ -1,10 +1,11 @@
 //! For tests only: waiting for a condition, malformed JSON, cases recorded from upstream's programs,
-//! and figures of benchmarks.
+//! the native HPA, and figures of benchmarks.
 
 #[cfg(feature = "api_server")]
 mod api_server;
 #[cfg(feature = "eventually")]
 mod eventually;
+pub mod hpa;
 pub mod malformed;
 pub mod measured;
 pub mod vectors;

@@ -71,6 +71,7 @@ async fn start_measured() -> Result<Sandbox> {
     let sandbox = real_node("measured").await?;
     let address = format!("prometheus.address={}", install_prometheus(&sandbox).await?);
     let measured = [
+        "recommender.sizingPolicies=true",
         address.as_str(),
         "updater.waves.provenAfter=30s",
         "updater.waves.prometheus.queryTimeout=5s",

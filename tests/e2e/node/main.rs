@@ -15,6 +15,7 @@ mod installation;
 mod keda;
 mod lifecycle;
 mod oom_heal;
+mod policy_waves;
 mod pressure;
 mod settled;
 mod sizes;

@@ -8,6 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use placement::{Window, WindowLoad};
 use prometheus::IntCounterVec;
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -27,22 +28,11 @@ pub(super) struct Contents {
     /// Samples by node, for a source without history.
     pub(super) samples: Vec<(String, Vec<CachedSample>)>,
     /// Windows, for a source with history.
-    pub(super) windows: Vec<CachedWindow>,
+    pub(super) windows: Vec<(Window, WindowLoad)>,
 }
 
 /// Milliseconds since 1970, CPU and memory in percent.
 pub(super) type CachedSample = (i64, Option<f64>, Option<f64>);
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct CachedWindow {
-    pub(super) minutes: i64,
-    /// Seconds since 1970.
-    pub(super) end: i64,
-    pub(super) nodes: Vec<(String, CachedLoad)>,
-}
-
-/// Average and standard deviation in percent of CPU, memory, network and disk.
-pub(super) type CachedLoad = [Option<(f64, f64)>; 4];
 
 pub(super) struct Cache {
     file: PathBuf,
@@ -183,6 +173,9 @@ fn delete_others(file: &Path) {
 mod tests {
     use std::process::{Command, Stdio};
 
+    use jiff::Timestamp;
+    use placement::{NodeLoad, Usage};
+
     use super::*;
 
     /// Variable that makes the test with this name a writer.
@@ -190,15 +183,23 @@ mod tests {
     const NAME: &str = "load_watcher::cache::tests::a_killed_writer_leaves_a_good_cache";
 
     fn contents(value: f64) -> Contents {
+        let cpu = Some(Usage {
+            average_percent: value,
+            deviation_percent: 0.5,
+        });
+        let node = NodeLoad {
+            cpu,
+            ..NodeLoad::default()
+        };
+        let load = WindowLoad {
+            end: Timestamp::UNIX_EPOCH,
+            nodes: [("n1".to_owned(), node)].into(),
+        };
         Contents {
             version: VERSION,
             provider: "Prometheus".to_owned(),
             samples: vec![("n1".to_owned(), vec![(1, Some(value), None)])],
-            windows: vec![CachedWindow {
-                minutes: 15,
-                end: 7,
-                nodes: vec![("n1".to_owned(), [Some((value, 0.5)), None, None, None])],
-            }],
+            windows: vec![(Window::Fifteen, load)],
         }
     }
 

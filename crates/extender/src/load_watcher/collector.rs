@@ -7,9 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use placement::{
-    Defect, LoadSnapshot, NodeLoad, NodeResource, QualityMonitor, Usage, Window, WindowLoad,
-};
+use placement::{Defect, LoadSnapshot, NodeResource, QualityMonitor, Window, WindowLoad};
 use prometheus::Registry;
 use runtime::{Activity, Condition};
 use sources::node_metrics::{NodeMetricsApi, NodeUsage};
@@ -17,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 use view::{Resource, View};
 
-use super::cache::{Cache, CachedWindow, Contents};
+use super::cache::{Cache, Contents};
 use super::collected::{Collected, Provider, WindowRecord};
 use super::document::duration;
 use super::prometheus_source::PrometheusSource;
@@ -311,7 +309,8 @@ impl Collector {
             }
             Source::Prometheus(_) => {
                 let collected = self.collected.borrow();
-                contents.windows = collected.records().map(|record| cached(record)).collect();
+                let windows = collected.records().map(|it| (it.window, it.load.clone()));
+                contents.windows = windows.collect();
             }
         }
         cache.write(contents);
@@ -356,7 +355,6 @@ impl Collector {
             Source::Prometheus(_) => contents
                 .windows
                 .into_iter()
-                .filter_map(restored)
                 .filter(|(_, load)| load.end.duration_since(now) <= MAX_AHEAD)
                 .collect(),
         };
@@ -367,37 +365,6 @@ impl Collector {
         }
         self.update_metrics(&nodes);
     }
-}
-
-fn cached(record: &WindowRecord) -> CachedWindow {
-    let pair = |usage: Usage| (usage.average_percent, usage.deviation_percent);
-    let node = |(name, load): (&String, &NodeLoad)| {
-        let usages = NodeResource::ALL.map(|resource| load.get(resource).map(pair));
-        (name.clone(), usages)
-    };
-    CachedWindow {
-        minutes: record.window.minutes(),
-        end: record.load.end.as_second(),
-        nodes: record.load.nodes.iter().map(node).collect(),
-    }
-}
-
-fn restored(cached: CachedWindow) -> Option<(Window, WindowLoad)> {
-    let is_meant = |window: &Window| window.minutes() == cached.minutes;
-    let window = Window::ALL.into_iter().find(is_meant)?;
-    let end = Timestamp::from_second(cached.end).ok()?;
-    let nodes = cached.nodes.into_iter().map(|(name, usages)| {
-        let mut load = NodeLoad::default();
-        for (resource, usage) in NodeResource::ALL.into_iter().zip(usages) {
-            *load.get_mut(resource) = usage.map(|(average_percent, deviation_percent)| Usage {
-                average_percent,
-                deviation_percent,
-            });
-        }
-        (name, load)
-    });
-    let nodes = nodes.collect();
-    Some((window, WindowLoad { end, nodes }))
 }
 
 fn defect_label(defect: Defect) -> &'static str {

@@ -9,8 +9,7 @@
 
 use std::sync::Arc;
 
-use model::{Quantity, ResourceList, ResourceName};
-use scaling::hpa::{Container, Requests};
+use model::{Quantity, ResourceName};
 use view::{Phase, Pod, Resources};
 
 /// Percentage of the average request of running pods, or of one container of each.
@@ -24,8 +23,7 @@ pub(super) fn per_pod(
     let running: Vec<_> = running.collect();
     let mut sum_milli = 0_i128;
     for pod in &running {
-        let request = requests(pod).milli(&pod.key.name, resource, container);
-        sum_milli += i128::from(request?);
+        sum_milli += i128::from(request(pod, resource, container)?);
     }
     let count = i128::try_from(running.len()).unwrap_or(i128::MAX);
     let average = (sum_milli * i128::from(percent))
@@ -39,28 +37,36 @@ pub(super) fn per_pod(
     }
 }
 
-fn requests(pod: &Pod) -> Requests {
-    let containers = pod.containers.iter().map(|it| (&it.name, it.requests));
-    let sidecars = pod.sidecars.iter().map(|it| (&it.name, it.requests));
-    let all = containers.chain(sidecars);
-    let all = all.map(|(name, requests)| Container {
-        name: name.clone(),
-        requests: list(requests),
-    });
+/// The request of a pod, or of one of its containers, in thousandths.
+fn request(pod: &Pod, resource: &ResourceName, container: Option<&str>) -> Result<i64, String> {
+    let name = &pod.key.name;
+    let amount = |requests: &Resources| {
+        let amount: Option<Quantity> = match resource {
+            ResourceName::Cpu => requests.cpu.map(Into::into),
+            ResourceName::Memory => requests.memory.map(Into::into),
+            ResourceName::Other(_) => None,
+        };
+        amount.as_ref().map(Quantity::milli_value)
+    };
     let of_pod = pod.resources.as_deref().map(|all| all.requests);
     let of_pod = of_pod.filter(|requests| *requests != Resources::default());
-    Requests {
-        pod: of_pod.map(list).unwrap_or_default(),
-        containers: all.collect(),
+    if let (None, Some(requests)) = (container, of_pod) {
+        let missing = || format!("missing pod-level request for {resource} in Pod {name}");
+        return amount(&requests).ok_or_else(missing);
     }
-}
-
-fn list(requests: Resources) -> ResourceList {
-    let cpu = requests.cpu.map(|cpu| (ResourceName::Cpu, cpu.into()));
-    let memory = requests
-        .memory
-        .map(|memory| (ResourceName::Memory, memory.into()));
-    [cpu, memory].into_iter().flatten().collect()
+    let containers = pod.containers.iter().map(|it| (&it.name, it.requests));
+    let sidecars = pod.sidecars.iter().map(|it| (&it.name, it.requests));
+    let is_counted = |own: &String| container.is_none_or(|container| container == own);
+    let counted = containers.chain(sidecars).filter(|it| is_counted(it.0));
+    let mut counted = counted.peekable();
+    if let (Some(container), None) = (container, counted.peek()) {
+        return Err(format!("container {container} not found in Pod {name}"));
+    }
+    counted.try_fold(0_i64, |sum, (container, requests)| {
+        let missing =
+            || format!("missing request for {resource} in container {container} of Pod {name}");
+        Ok(sum.wrapping_add(amount(&requests).ok_or_else(missing)?))
+    })
 }
 
 #[cfg(test)]

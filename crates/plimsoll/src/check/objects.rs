@@ -32,6 +32,8 @@ pub(crate) struct ObjectFacts {
     pub(crate) missing_history: Vec<String>,
     /// Objects that size pods as a whole.
     pub(crate) whole_pods: Vec<String>,
+    /// Policies that no recommender has read.
+    pub(crate) unread: Vec<String>,
 }
 
 /// Reads the objects of the installed definitions.
@@ -62,6 +64,10 @@ pub(super) async fn read(
             facts.missing_history.extend(missing.map(sentence));
             if object.data["spec"]["resourcePolicy"]["podPolicy"]["mode"] == "Auto" {
                 facts.whole_pods.push(name.clone());
+            }
+            let has_report = object.data["status"]["observedGeneration"].is_i64();
+            if names.kind.ends_with("SizingPolicy") && !has_report {
+                facts.unread.push(name.clone());
             }
         };
         let api = cluster.dynamic(&resource, None);
@@ -101,6 +107,9 @@ pub(super) fn judge(facts: &Facts, findings: &mut Findings) {
         judged(|it| &it.whole_pods, hint)
     };
     findings.add("whole-pods", title, whole_pods);
+    let title = "sizing policies are read by a recommender";
+    let hint = "Set recommender.sizingPolicies, or start the recommender that spec.recommender names (docs/sizing.md)";
+    findings.add("policies", title, judged(|it| &it.unread, hint));
 }
 
 /// The condition of a VPA object whose history could not be fetched yet.

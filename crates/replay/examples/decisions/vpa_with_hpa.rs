@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use replay::horizontal::Demand;
-use scaling::hpa::PerPodTarget;
+use testing::hpa::PerPodTarget;
 
 use crate::Plots;
 use crate::csv::{NamedDemand, read_demands};

@@ -4,12 +4,9 @@
 //! demand of the minute is compared with the capacity of the ready pods. Both metrics are external
 //! with a target per pod, so unlike a measured CPU usage they show demand above the capacity.
 
-pub use scaling::hpa::Bounds;
-use scaling::hpa::{Metric, Reading, TotalTarget};
-
 use super::Demand;
 use super::pods::Pods;
-use crate::hpa::Hpa;
+use crate::hpa::{Bounds, Hpa, proposal};
 use crate::series::timestamp;
 
 /// Time between two passes of the HPA in seconds.
@@ -53,11 +50,6 @@ impl Score {
 }
 
 impl Autoscaler {
-    fn metric(&self) -> Metric {
-        let milli = (self.target * 1000.0).round() as i64;
-        Metric::External(TotalTarget::AverageMilli(milli))
-    }
-
     /// Replays the minutes of a range, which are scored, after a day that is not. `predicted` has
     /// the value of the predicted metric after each number of minutes.
     pub fn run(
@@ -72,7 +64,7 @@ impl Autoscaler {
         let at_start = demand.minutes[first].unwrap_or(1.0) / self.target;
         let mut pods =
             Pods::ready((at_start.ceil() as i32).clamp(self.bounds.min, self.bounds.max));
-        let mut hpa = Hpa::new(self.metric(), self.bounds, pods.count(), timestamp(start));
+        let mut hpa = Hpa::new(self.bounds, pods.count(), timestamp(start));
         let (mut score, mut last_change) = (Score::default(), None);
         for now in (start..end).step_by(SYNC as usize) {
             let known = |lag: i64| usize::try_from((now - lag - demand.start).div_euclid(60)).ok();
@@ -86,14 +78,13 @@ impl Autoscaler {
                 values.push(minutes.and_then(|minutes| *predicted.get(minutes)?));
             }
             let current = pods.count();
-            let replicas = hpa.pass(current, &[], timestamp(now), |workload, metric| {
-                let propose = |value: &Option<f64>| {
-                    let value = value.ok_or("no value")?;
-                    let milli = (value * 1000.0).round() as i64;
-                    workload.propose(metric, Reading::External(&[milli]))
-                };
-                values.iter().map(propose).collect()
-            });
+            let propose = |value: &Option<f64>| {
+                let [total, target] =
+                    [(*value)?, self.target].map(|it| (it * 1000.0).round() as i64);
+                Some(proposal(total, target, current))
+            };
+            let proposals: Vec<_> = values.iter().map(propose).collect();
+            let replicas = hpa.pass(current, timestamp(now), &proposals);
             pods.scale(replicas, now + self.ready_seconds);
             let minute = ((now - demand.start) / 60) as usize;
             let ready = f64::from(pods.ready_at(now));

@@ -2,7 +2,7 @@
 //! replica counts itself.
 
 use jiff::SignedDuration;
-use scaling::hpa::{Metric, ReadinessDelays, Reading, Tolerance, TotalTarget, Workload, combine};
+use testing::hpa::{Metric, ReadinessDelays, Reading, Tolerance, TotalTarget, Workload, combine};
 
 use super::{cron, external, now, schedule, shop};
 

@@ -394,6 +394,8 @@ fn faults_of_objects_are_a_warning_with_the_first_of_them() {
             facts.objects.as_mut().unwrap().missing_history = sentences.clone();
         };
         check(plant, &format!("Warning history: {part}"));
+        let plant = |facts: &mut Facts| facts.objects.as_mut().unwrap().unread = sentences.clone();
+        check(plant, &format!("Warning policies: {part}"));
         let plant = |facts: &mut Facts| {
             facts.objects.as_mut().unwrap().whole_pods = sentences.clone();
             facts.version.minor = "33".to_owned();

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use rayon::prelude::*;
 use replay::horizontal::Demand;
-use scaling::hpa::PerPodTarget;
+use testing::hpa::PerPodTarget;
 
 use super::workload::{Day, FIRST_REQUEST, Sizing, VpaWithHpa};
 

@@ -15,12 +15,12 @@ use jiff::{SignedDuration, Timestamp};
 use model::{Cpu, Memory, ResourceList, ResourceName};
 use replay::horizontal::Demand;
 use replay::peers::Vpa;
-use replay::{Hpa, Policy, Resource, timestamp};
-use scaling::hpa::{
-    Bounds, Container, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, Reading,
-    ReadyCondition, ReadyStatus, Requests,
-};
+use replay::{Bounds, Hpa, Policy, Resource, timestamp};
 use sizing::price_of_failure::Settings;
+use testing::hpa::{
+    Container, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, ReadinessDelays, Reading,
+    ReadyCondition, ReadyStatus, Requests, Tolerance, Workload,
+};
 
 use crate::price_of_failure::PriceOfFailure;
 
@@ -106,7 +106,7 @@ impl VpaWithHpa {
             container: None,
             target: self.target,
         };
-        let mut hpa = Hpa::new(metric, BOUNDS, pods.count(), start);
+        let mut hpa = Hpa::new(BOUNDS, pods.count(), start);
         let minutes = demand.minutes.iter().take(days * 24 * 60);
         let mut result = Vec::new();
         for (minute, value) in minutes.enumerate() {
@@ -123,9 +123,17 @@ impl VpaWithHpa {
             }
             recommender.observe(at, &pods);
             let resized = recommender.decide(now, is_full_hour, &mut pods);
-            let replicas = hpa.pass(pods.count(), &pods.pods, now, |workload, metric| {
-                vec![workload.propose(metric, Reading::Pods(&pods.metrics))]
-            });
+            let workload = Workload {
+                pods: &pods.pods,
+                spec_replicas: pods.count(),
+                status_replicas: pods.count(),
+                tolerance: Tolerance::default(),
+                delays: ReadinessDelays::default(),
+                now,
+            };
+            let proposal = workload.propose(&metric, Reading::Pods(&pods.metrics));
+            let proposal = proposal.ok().map(|proposal| proposal.replicas);
+            let replicas = hpa.pass(pods.count(), now, &[proposal]);
             let scaled = replicas != pods.count();
             pods.scale(replicas, recommender.newest, now);
             if let Some(day) = result.last_mut() {

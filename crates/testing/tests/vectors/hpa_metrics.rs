@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use model::{Quantity, ResourceName};
-use scaling::hpa::{
+use serde::Deserialize;
+use serde_json::Value as Json;
+use testing::hpa::{
     Metric, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value,
     Workload, combine,
 };
-use serde::Deserialize;
-use serde_json::Value as Json;
 use testing::vectors::each_case;
 
 use crate::hpa_behavior::behavior;

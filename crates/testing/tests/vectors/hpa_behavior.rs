@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 
 use jiff::{SignedDuration, Timestamp};
-use scaling::hpa::{
-    Behavior, Bounds, History, Policy, PolicyKind, Rules, ScalingLimited, SelectPolicy, Tolerance,
-};
 use serde::Deserialize;
 use serde_json::Value;
+use testing::hpa::{
+    Behavior, Bounds, History, Policy, PolicyKind, Rules, ScalingLimited, SelectPolicy, Tolerance,
+};
 use testing::vectors::{each_case, items, or_default};
 
 #[derive(Deserialize)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use scaling::hpa::{
-    Container, Phase, Pod, PodMetric, PodMetrics, ReadyCondition, ReadyStatus, Requests,
-};
 use serde::Deserialize;
 use serde_json::Value;
+use testing::hpa::{
+    Container, Phase, Pod, PodMetric, PodMetrics, ReadyCondition, ReadyStatus, Requests,
+};
 use testing::vectors::{items, or_default};
 
 #[derive(Deserialize)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;
 use proptest::prelude::*;
-use scaling::hpa::{
+use testing::hpa::{
     Behavior, Bounds, History, Metric, PerPodTarget, Phase, Pod, PodMetric, PodMetrics, Policy,
     PolicyKind, Proposal, ReadinessDelays, Reading, ReadyCondition, ReadyStatus, Requests, Rules,
     SelectPolicy, Tolerance, TotalTarget, Workload,

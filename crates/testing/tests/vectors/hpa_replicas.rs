@@ -2,12 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::ResourceName;
-use scaling::hpa::{
+use serde::Deserialize;
+use serde_json::Value as Json;
+use testing::hpa::{
     Metric, PerPodTarget, Proposal, ReadinessDelays, Reading, Tolerance, TotalTarget, Value,
     Workload,
 };
-use serde::Deserialize;
-use serde_json::Value as Json;
 use testing::vectors::each_case;
 
 use crate::hpa_objects::{MetricValue, pod_metrics, pods};
