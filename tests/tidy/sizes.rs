@@ -144,10 +144,18 @@ fn items() -> Vec<Item> {
     ]
 }
 
+/// Crates that tests and demonstrations run on.
+const TEST_CRATES: [&str; 2] = ["sandbox", "testing"];
+
 fn is_product(path: &Path) -> bool {
     let mut parts = path.iter().filter_map(|part| part.to_str());
-    let is_source = parts.next() == Some("crates") && parts.nth(1) == Some("src");
-    is_source && !parts.any(|part| matches!(part, "tests" | "tests.rs" | "vectors" | "vectors.rs"))
+    let is_of_product = parts.next() == Some("crates")
+        && parts
+            .next()
+            .is_some_and(|name| !TEST_CRATES.contains(&name))
+        && parts.next() == Some("src");
+    is_of_product
+        && !parts.any(|part| matches!(part, "tests" | "tests.rs" | "vectors" | "vectors.rs"))
 }
 
 /// Lines before the unit tests.
@@ -192,6 +200,7 @@ fn tests_are_no_product() {
         ("crates/view/src/matched.rs", true),
         ("crates/view/src/matched/tests.rs", false),
         ("crates/view/tests/all.rs", false),
+        ("crates/testing/src/hpa.rs", false),
         ("tests/tidy/main.rs", false),
     ] {
         assert_eq!(is_product(Path::new(path)), expected, "{path}");

@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::Api;
-use runtime::feature_gates::{NATIVE_SIDECAR, SUITE};
+use runtime::feature_gates::{NATIVE_SIDECAR};
 use runtime::own_pod::own_namespace;
 use runtime::{FeatureGates, LeaderTasks, Manager, sharding};
 use serving::certificates::FeedCertificates;
@@ -128,7 +128,7 @@ fn state(
     awaits_history: bool,
     schedulable: Option<Settings>,
 ) -> anyhow::Result<RecommenderState> {
-    let gates = FeatureGates::parse(&SUITE, &args.feature_gates).context("--feature-gates")?;
+    let gates = FeatureGates::parse(&args.feature_gates).context("--feature-gates")?;
     let recommender = RecommenderConfig {
         recommender_name: args.recommender_name.clone(),
         memory_saver: args.memory_saver,

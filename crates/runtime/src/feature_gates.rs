@@ -1,31 +1,11 @@
 //! Feature gates: `--feature-gates=InPlace=true,AllAlpha=false`.
 //!
-//! Source of the rules: Kubernetes component-base `featuregate`. A named gate overrides `AllAlpha`
-//! and `AllBeta` in any order. A stable gate can only be set to its locked value.
+//! Source of the rules: Kubernetes component-base `featuregate`. A named gate overrides `AllAlpha` in any
+//! order. All gates are off by default, and none is beta: `AllBeta` has no effect.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, anyhow, bail, ensure};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Off by default, and not in `AllAlpha`: upstream plans the gate, and does not have it yet.
-    Planned,
-    /// Off by default.
-    Alpha,
-    /// On by default.
-    Beta,
-    /// Always on.
-    Stable,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gate {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// The maturity; `AllAlpha` and `AllBeta` set the gates of theirs.
-    pub stage: Stage,
-}
+use anyhow::{Context as _, anyhow, ensure};
 
 /// CPU startup boost; used by updater and webhook.
 pub const CPU_STARTUP_BOOST: &str = "CPUStartupBoost";
@@ -38,28 +18,24 @@ pub const PER_VPA_CONFIG: &str = "PerVPAConfig";
 pub const NATIVE_SIDECAR: &str = "NativeSidecar";
 
 /// The gates that every program of the suite accepts, as upstream's programs do: one
-/// `--feature-gates` value fits all of them.
-pub const SUITE: [Gate; 4] = [
-    Gate::new(CPU_STARTUP_BOOST, Stage::Alpha),
-    Gate::new(IN_PLACE, Stage::Alpha),
-    Gate::new(PER_VPA_CONFIG, Stage::Alpha),
-    Gate::new(NATIVE_SIDECAR, Stage::Planned),
+/// `--feature-gates` value fits all of them. `AllAlpha` sets those that upstream has, not those that
+/// it plans.
+const GATES: [(&str, bool); 4] = [
+    (CPU_STARTUP_BOOST, true),
+    (IN_PLACE, true),
+    (PER_VPA_CONFIG, true),
+    (NATIVE_SIDECAR, false),
 ];
-
-impl Gate {
-    /// A gate that is on by default unless it is alpha or planned.
-    pub const fn new(name: &'static str, stage: Stage) -> Self {
-        Self { name, stage }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FeatureGates(BTreeMap<&'static str, bool>);
 
 impl FeatureGates {
     /// Parses a comma-separated list of `Name=bool`. The last entry of a name wins. Gates that are
-    /// not listed have their defaults.
-    pub fn parse(known: &[Gate], text: &str) -> anyhow::Result<Self> {
+    /// not listed are off.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let known = GATES.map(|(name, _)| name);
+        let known = ["AllAlpha", "AllBeta"].into_iter().chain(known);
         let mut named: BTreeMap<&str, bool> = BTreeMap::new();
         for entry in text
             .split(',')
@@ -76,18 +52,17 @@ impl FeatureGates {
                 anyhow!("invalid value {value:?} of feature gate {gate}, {error}")
             })?;
             ensure!(
-                ["AllAlpha", "AllBeta"].contains(&gate)
-                    || known.iter().any(|candidate| candidate.name == gate),
+                known.clone().any(|name| name == gate),
                 "unrecognized feature gate {gate}, known are {}",
-                names(known)
+                known.collect::<Vec<_>>().join(", ")
             );
             named.insert(gate, on);
         }
-        known
-            .iter()
-            .map(|gate| Ok((gate.name, value(gate, &named)?)))
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let value = |(name, is_alpha): (&'static str, bool)| {
+            let group = named.get("AllAlpha").filter(|_| is_alpha);
+            (name, named.get(name).or(group).copied().unwrap_or(false))
+        };
+        Ok(Self(GATES.map(value).into()))
     }
 
     pub fn enabled(&self, name: &str) -> bool {
@@ -95,49 +70,14 @@ impl FeatureGates {
     }
 }
 
-fn names(known: &[Gate]) -> String {
-    let names = known.iter().map(|gate| format!(", {}", gate.name));
-    "AllAlpha, AllBeta".to_owned() + &names.collect::<String>()
-}
-
-fn value(gate: &Gate, named: &BTreeMap<&str, bool>) -> anyhow::Result<bool> {
-    let group = match gate.stage {
-        Stage::Alpha => named.get("AllAlpha"),
-        Stage::Beta => named.get("AllBeta"),
-        Stage::Stable if named.get(gate.name) == Some(&false) => {
-            bail!(
-                "feature gate {} is stable and cannot be switched off",
-                gate.name
-            );
-        }
-        Stage::Stable | Stage::Planned => None,
-    };
-    Ok(named
-        .get(gate.name)
-        .or(group)
-        .copied()
-        .unwrap_or(matches!(gate.stage, Stage::Beta | Stage::Stable)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const KNOWN: [Gate; 5] = [
-        Gate::new("Boost", Stage::Alpha),
-        Gate::new("InPlace", Stage::Alpha),
-        Gate::new("Feed", Stage::Beta),
-        Gate::new("Old", Stage::Stable),
-        Gate::new("Sidecar", Stage::Planned),
-    ];
-
     fn check(text: &str, expected: Result<&[&str], &str>) {
-        let on = FeatureGates::parse(&KNOWN, text).map(|gates| {
-            KNOWN
-                .iter()
-                .map(|gate| gate.name)
-                .filter(|name| gates.enabled(name))
-                .collect::<Vec<_>>()
+        let on = FeatureGates::parse(text).map(|gates| {
+            let names = GATES.map(|(name, _)| name).into_iter();
+            names.filter(|name| gates.enabled(name)).collect::<Vec<_>>()
         });
         assert_eq!(
             on.map_err(|error| error.to_string()),
@@ -148,18 +88,18 @@ mod tests {
 
     #[test]
     fn a_named_gate_wins_over_its_group() {
-        check("", Ok(&["Feed", "Old"]));
-        check("InPlace=true", Ok(&["InPlace", "Feed", "Old"]));
-        check("AllAlpha=true", Ok(&["Boost", "InPlace", "Feed", "Old"]));
-        check("Boost=false,AllAlpha=true", Ok(&["InPlace", "Feed", "Old"]));
-        check("AllBeta=false, InPlace=1,InPlace=0", Ok(&["Old"]));
-        check("Old=true,Feed=f,", Ok(&["Old"]));
+        check("", Ok(&[]));
+        check("InPlace=true", Ok(&[IN_PLACE]));
+        let all = [CPU_STARTUP_BOOST, IN_PLACE, PER_VPA_CONFIG];
+        check("AllAlpha=true", Ok(&all));
+        check("CPUStartupBoost=false,AllAlpha=true", Ok(&all[1..]));
+        check("AllBeta=true, InPlace=1,InPlace=0,", Ok(&[]));
     }
 
     #[test]
     fn gates_that_upstream_plans_are_set_by_name_only() {
-        check("Sidecar=true", Ok(&["Feed", "Old", "Sidecar"]));
-        check("Sidecar=false,AllAlpha=false", Ok(&["Feed", "Old"]));
+        check("NativeSidecar=true", Ok(&[NATIVE_SIDECAR]));
+        check("NativeSidecar=false,AllAlpha=false", Ok(&[]));
     }
 
     #[test]
@@ -175,12 +115,9 @@ mod tests {
         check(
             "InPlaceOrRecreate=true",
             Err(
-                "unrecognized feature gate InPlaceOrRecreate, known are AllAlpha, AllBeta, Boost, InPlace, Feed, Old, Sidecar",
+                "unrecognized feature gate InPlaceOrRecreate, known are AllAlpha, AllBeta, \
+                 CPUStartupBoost, InPlace, PerVPAConfig, NativeSidecar",
             ),
-        );
-        check(
-            "Old=false",
-            Err("feature gate Old is stable and cannot be switched off"),
         );
     }
 }

@@ -53,7 +53,7 @@ pub use api_server_clock::ApiServerClock;
 pub use args::{CommonArgs, LeaderElectionArgs, ResourceLock};
 pub use controller::{Controller, Reconcile};
 pub use duration::GoDuration;
-pub use feature_gates::{FeatureGates, Gate, Stage};
+pub use feature_gates::FeatureGates;
 pub use health::{Activity, Condition, Readiness};
 pub use hold::{Hold, HoldReasons, Holds, OtherAutoscalers};
 pub use leader_address::{follow_leader, follow_shards};

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use rollout::{PausePolicy, Settings};
 use runtime::config_file::ConfigArgs;
 use runtime::duration::positive_duration;
-use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG};
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
     CommonArgs, FeatureGates, GoDuration, KlogArgs, LeaderElectionArgs, NamespaceArgs, Program,
@@ -120,7 +120,7 @@ pub struct PauseArgs {
 impl RolloutArgs {
     /// The settings of decisions; an error for an unknown feature gate.
     pub fn settings(self) -> anyhow::Result<Settings> {
-        let gates = FeatureGates::parse(&SUITE, &self.feature_gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(&self.feature_gates).context("--feature-gates")?;
         Ok(Settings {
             min_replicas: self.min_replicas,
             eviction_tolerance: self.eviction_tolerance,

@@ -82,10 +82,8 @@ pub use node_pool::{AutoscaledGroup, AutoscaledGroups, NodeClaim, NodePool};
 pub use oldest_wins::{Contender, CronSchedule, OldestWins};
 pub use oom_kill::OomKill;
 pub use other_autoscaler::{AUTOSCALER_NAMESPACES, AutoscalerRole, OtherAutoscaler, POD_SELECTORS};
-pub use pod::{
-    Container, ContainerState, ContainerStatus, LabelledPod, Phase, Pod, Sidecar, Termination,
-};
-pub use pod_placement::PodPlacement;
+pub use pod::{Container, ContainerState, ContainerStatus, LabelledPod, Phase, Pod, Termination};
+pub use pod_placement::{PodPlacement, requests};
 pub use pod_runtime::{ANNOTATION_PREFIXES, ContainerSpec, ResizeCondition, ResizeStage, Running};
 pub use policy::{Policy, PolicyScope};
 pub use prediction::{MANAGED_BY, PredictedMetric, Prediction};

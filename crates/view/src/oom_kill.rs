@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use model::{ContainerRef, Memory};
 
 use crate::memory_cgroup::MemoryCgroup;
-use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Sidecar, Termination};
+use crate::pod::{Container, ContainerState, ContainerStatus, Pod, Termination};
 use crate::table::ObjectKey;
 
 /// One OOM kill of a container, or its eviction under memory pressure.
@@ -78,7 +78,7 @@ fn running(pod: &Pod) -> impl Iterator<Item = Running<'_>> {
         status: container.status.as_ref(),
         memory_cgroup: &pod.memory_cgroup,
     });
-    let sidecars = pod.sidecars.iter().map(|sidecar: &Sidecar| Running {
+    let sidecars = pod.sidecars.iter().map(|sidecar: &Container| Running {
         name: &sidecar.name,
         requested: sidecar.requests.memory,
         status: sidecar.status.as_ref(),

@@ -30,7 +30,7 @@ pub struct Pod {
     /// Names of init containers, whose usage samples are ignored.
     pub init_containers: Vec<String>,
     /// Native sidecars: init containers with `restartPolicy: Always`.
-    pub sidecars: Vec<Sidecar>,
+    pub sidecars: Vec<Container>,
     /// Requests and limits of the pod as a whole (`spec.resources`) in effect, if any.
     pub resources: Option<Box<Requirements>>,
     pub memory_cgroup: MemoryCgroup,
@@ -65,14 +65,6 @@ pub struct Container {
     /// Limits in effect.
     pub limits: Resources,
     /// Status by the kubelet; `None` before its first report.
-    pub status: Option<ContainerStatus>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sidecar {
-    pub name: String,
-    pub requests: Resources,
-    pub limits: Resources,
     pub status: Option<ContainerStatus>,
 }
 
@@ -120,10 +112,14 @@ impl Pod {
         let placement =
             keeps_placement.then(|| Arc::new(PodPlacement::from_k8s(created_at, &spec)));
         let memory_cgroup = MemoryCgroup::from_k8s(&spec, status.conditions.as_deref());
-        let containers = spec.containers.into_iter().map(|container| {
-            let status = statuses.remove(&container.name);
-            Container::from_k8s(container, status)
-        });
+        let containers = spec.containers.iter();
+        let containers = containers
+            .map(|container| Container::from_k8s(container, statuses.remove(&container.name)));
+        let init_containers = spec.init_containers.iter().flatten();
+        let sidecars = init_containers
+            .clone()
+            .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+            .map(|container| Container::from_k8s(container, init_statuses.remove(&container.name)));
         Self {
             key: ObjectKey::of(metadata.namespace, metadata.name),
             uid: metadata.uid.unwrap_or_default(),
@@ -132,21 +128,9 @@ impl Pod {
             owner: Owner::controller(metadata.owner_references),
             started_at: status.start_time.map(|time| time.0),
             containers: containers.collect(),
-            sidecars: spec
-                .init_containers
-                .iter()
-                .flatten()
-                .filter_map(|container| {
-                    Sidecar::from_k8s(container, init_statuses.remove(&container.name))
-                })
-                .collect(),
+            sidecars: sidecars.collect(),
             resources: resources.map(|all| Box::new(Requirements::of(Some(&all)))),
-            init_containers: spec
-                .init_containers
-                .into_iter()
-                .flatten()
-                .map(|container| container.name)
-                .collect(),
+            init_containers: init_containers.map(|it| it.name.clone()).collect(),
             memory_cgroup,
             placement,
             running: None,
@@ -229,26 +213,14 @@ impl Phase {
 }
 
 impl Container {
-    fn from_k8s(container: v1::Container, status: Option<v1::ContainerStatus>) -> Self {
-        let resources = effective(status.as_ref(), &container);
+    fn from_k8s(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Self {
+        let resources = effective(status.as_ref(), container);
         Self {
-            name: container.name,
+            name: container.name.clone(),
             requests: resources.requests,
             limits: resources.limits,
             status: status.map(ContainerStatus::from_k8s),
         }
-    }
-}
-
-impl Sidecar {
-    fn from_k8s(container: &v1::Container, status: Option<v1::ContainerStatus>) -> Option<Self> {
-        let Requirements { requests, limits } = effective(status.as_ref(), container);
-        (container.restart_policy.as_deref() == Some("Always")).then(|| Self {
-            name: container.name.clone(),
-            requests,
-            limits,
-            status: status.map(ContainerStatus::from_k8s),
-        })
     }
 }
 
@@ -426,7 +398,7 @@ mod tests {
             state: ContainerState::Running,
             last_termination: None,
         };
-        let mesh = Sidecar {
+        let mesh = Container {
             name: "mesh".to_owned(),
             requests: resources(Some(10), None),
             limits: Resources::default(),

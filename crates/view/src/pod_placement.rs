@@ -53,6 +53,19 @@ impl PodPlacement {
     }
 }
 
+/// Requests and limits of a whole pod, as the scheduler counts them.
+pub fn requests(pod: &v1::Pod) -> Requirements {
+    let Some(spec) = &pod.spec else {
+        return Requirements::default();
+    };
+    let containers = spec.containers.iter().map(|it| it.resources.as_ref());
+    let sum = containers.fold(Requirements::default(), |sum, asked| {
+        sum.plus(Requirements::of(asked))
+    });
+    let of_pod = Requirements::of(spec.resources.as_ref());
+    PodPlacement::from_k8s(None, spec).total(sum, of_pod)
+}
+
 /// Sum over the native sidecars, and the maximum while the pod starts. Init containers run one
 /// after the other, each alongside the sidecars started before it.
 fn init_containers(spec: &v1::PodSpec) -> (Requirements, Requirements) {

@@ -12,7 +12,7 @@ use kube::Api;
 use model::Quantity;
 use runtime::config_file::ConfigArgs;
 use runtime::duration::at_least;
-use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{CPU_STARTUP_BOOST, IN_PLACE, NATIVE_SIDECAR, PER_VPA_CONFIG};
 use runtime::ignored_flags::IgnoredFlags;
 use runtime::{
     ApiServerClock, CommonArgs, FeatureGates, GoDuration, KlogArgs, LeaderElectionArgs,
@@ -69,7 +69,7 @@ pub struct ReviewArgs {
 impl ReviewArgs {
     /// The configuration of decisions, with node groups by `--config`.
     pub fn config(self, node_groups: bool) -> anyhow::Result<AdmissionConfig> {
-        let gates = FeatureGates::parse(&SUITE, &self.feature_gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(&self.feature_gates).context("--feature-gates")?;
         Ok(AdmissionConfig {
             gates: Gates {
                 cpu_startup_boost: gates.enabled(CPU_STARTUP_BOOST),

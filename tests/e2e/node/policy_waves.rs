@@ -34,7 +34,7 @@ async fn a_policy_whose_sizes_kill_stops_at_its_first_workload() -> Result<()> {
         all_hold(&cluster, name, 60).await?;
         before.push(runs(&cluster, name).await?);
     }
-    // Requests of half of what the program holds, and limits in proportion to them.
+    // Half the memory that the program holds, and limits in proportion.
     let policy = json!({
         "updateMode": "Recreate",
         "minReplicas": 1,

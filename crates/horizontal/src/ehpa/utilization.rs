@@ -72,7 +72,7 @@ fn request(pod: &Pod, resource: &ResourceName, container: Option<&str>) -> Resul
 #[cfg(test)]
 mod tests {
     use model::{Cpu, Memory};
-    use view::{Requirements, Sidecar};
+    use view::{Container, Requirements};
 
     use super::*;
     use crate::ehpa::tests::fixture::pod;
@@ -105,7 +105,7 @@ mod tests {
         check(&[&pending], None, Err("no pod of the target is running"));
 
         let mut meshed = pod("meshed", Phase::Running);
-        meshed.sidecars = vec![Sidecar {
+        meshed.sidecars = vec![Container {
             name: "mesh".to_owned(),
             requests: cpu(100),
             limits: Resources::default(),

@@ -11,11 +11,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use replay::Resource;
 use serde::Serialize;
-use view::{BoundContainer, BoundPod, ContainerKind, Node, Requirements};
+use view::{BoundPod, Node, Requirements};
 
 use crate::cluster::{Cluster, ClusterArgs, block_on, each};
 use crate::output::Table;
-use crate::usage::{Resources, amount_of};
+use crate::usage::amount_of;
 
 /// Limits of the requests on an idle node, Crane's; 0 is no limit.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -106,6 +106,7 @@ pub(crate) async fn loads(
 fn add(loads: &mut BTreeMap<String, NodeLoad>, pod: Pod) {
     let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
     let is_finished = matches!(phase, Some("Succeeded" | "Failed"));
+    let requests = view::requests(&pod);
     let pod = BoundPod::from_k8s(pod);
     if pod.node.is_empty() || is_finished {
         return;
@@ -118,34 +119,7 @@ fn add(loads: &mut BTreeMap<String, NodeLoad>, pod: Pod) {
     } else {
         load.pods += 1;
     }
-    load.requests = load.requests.plus(requests(&pod));
-}
-
-/// Requests of a pod, as the scheduler counts them: those of the pod if set, else the larger one of the
-/// containers with the sidecars, and of each init container; and the overhead.
-fn requests(pod: &BoundPod) -> Requirements {
-    let [mut running, mut sidecars, mut start] = [Requirements::default(); 3];
-    for BoundContainer {
-        kind, resources, ..
-    } in &pod.containers
-    {
-        match kind {
-            ContainerKind::Init => start = start.max(sidecars.plus(*resources)),
-            ContainerKind::Sidecar => sidecars = sidecars.plus(*resources),
-            ContainerKind::App => running = running.plus(*resources),
-        }
-    }
-    let of_containers = running.plus(sidecars).max(start).requests;
-    let of_pod = pod.pod_level.requests;
-    let of = |requests| Requirements {
-        requests,
-        ..Requirements::default()
-    };
-    let total = of(Resources {
-        cpu: of_pod.cpu.or(of_containers.cpu),
-        memory: of_pod.memory.or(of_containers.memory),
-    });
-    total.plus(of(pod.overhead))
+    load.requests = load.requests.plus(requests);
 }
 
 fn idle_nodes(
@@ -338,8 +312,8 @@ mod tests {
             ),
             (json!({"containers": [container("wrong")]}), 0.0),
         ] {
-            let pod = BoundPod::from_k8s(parse(json!({"metadata": {}, "spec": spec})));
-            let found = amount_of(requests(&pod).requests, Resource::Cpu);
+            let pod: Pod = parse(json!({"metadata": {}, "spec": spec}));
+            let found = amount_of(view::requests(&pod).requests, Resource::Cpu);
             let found = found.unwrap_or(0.0) / 1000.0;
             assert!((found - expected).abs() < 1e-9, "{spec}: {found}");
         }

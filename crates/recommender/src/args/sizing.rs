@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use model::{Quantity, ResourceList, ResourceName};
-use runtime::feature_gates::{PER_VPA_CONFIG, SUITE};
+use runtime::feature_gates::{PER_VPA_CONFIG};
 use runtime::{FeatureGates, GoDuration};
 use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
@@ -85,7 +85,7 @@ pub struct SizingArgs {
 impl SizingArgs {
     /// Converts the flags to the configuration of sizing. `gates` as in `--feature-gates`.
     pub fn config(self, gates: &str) -> anyhow::Result<Config> {
-        let gates = FeatureGates::parse(&SUITE, gates).context("--feature-gates")?;
+        let gates = FeatureGates::parse(gates).context("--feature-gates")?;
         if self.humanize_memory {
             tracing::warn!("--humanize-memory is deprecated; use --round-memory-bytes");
         }

@@ -1,7 +1,7 @@
 //! Native sidecars: init containers that run alongside the containers of their pod.
 
 use model::Memory;
-use view::{Pod, Resources, Sidecar};
+use view::{Container, Pod, Resources};
 
 use super::fixture::{Cluster, MI, at, killed_status, pod};
 use crate::recommender_state::OomKillCounts;
@@ -11,7 +11,7 @@ fn meshed(killed_at: i64) -> Pod {
     let memory = Some(Memory::from_bytes(1024 * MI));
     Pod {
         init_containers: vec!["setup".to_owned(), "mesh".to_owned()],
-        sidecars: vec![Sidecar {
+        sidecars: vec![Container {
             name: "mesh".to_owned(),
             requests: Resources { cpu: None, memory },
             limits: Resources::default(),
