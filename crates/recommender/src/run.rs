@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use kube::Api;
-use runtime::feature_gates::{NATIVE_SIDECAR};
+use runtime::feature_gates::NATIVE_SIDECAR;
 use runtime::own_pod::own_namespace;
 use runtime::{FeatureGates, LeaderTasks, Manager, sharding};
 use serving::certificates::FeedCertificates;

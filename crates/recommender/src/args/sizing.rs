@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use model::{Quantity, ResourceList, ResourceName};
-use runtime::feature_gates::{PER_VPA_CONFIG};
+use runtime::feature_gates::PER_VPA_CONFIG;
 use runtime::{FeatureGates, GoDuration};
 use sizing::{Config, MemoryRules, Percentiles, WithoutUsage};
 
