@@ -88,7 +88,7 @@ struct ReviewStatus {
 impl AuditEvent {
     /// The request, and the one that it asks a review of. Names of objects are kept if they are
     /// among `names`.
-    pub(crate) fn requests(self, sandbox: &str, names: &BTreeSet<String>) -> Vec<Request> {
+    pub(crate) fn requests(self, log: &str, names: &BTreeSet<String>) -> Vec<Request> {
         let object = self.object_ref.unwrap_or_default();
         let code = self.response_status.map_or(0, |status| status.code);
         let creates = self.verb == "patch" && code == CREATED;
@@ -124,7 +124,7 @@ impl AuditEvent {
                 subresource => format!("{}/{subresource}", object.resource),
             };
             Some(Request {
-                sandbox: sandbox.to_owned(),
+                log: log.to_owned(),
                 account: user.strip_prefix(ACCOUNT)?.to_owned(),
                 creates,
                 verb,
@@ -166,7 +166,7 @@ mod tests {
     fn check(event: serde_json::Value, expected: &[&str]) {
         let event: AuditEvent = serde_json::from_value(event).unwrap();
         let names = BTreeSet::from(["web".to_owned()]);
-        let found = event.requests("one", &names);
+        let found = event.requests("one.log", &names);
         let text = |it: &Request| {
             let by = it.role().map_or("nothing".to_owned(), ToString::to_string);
             format!("{} by {by}", it.text())

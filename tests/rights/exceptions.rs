@@ -58,13 +58,6 @@ pub(crate) const NOT_IN_DEPLOY: &[(&str, &str)] = &[
     ),
 ];
 
-/// Requests that are refused where an uninstallation deletes the roles first: the last writes of a
-/// leader that shuts down.
-pub(crate) const AT_UNINSTALLATION: [&str; 2] = [
-    "recommender: create autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-    "recommender: patch autoscaling.k8s.io/verticalpodautoscalercheckpoints",
-];
-
 /// Requests that are refused.
 pub(crate) const FORBIDDEN: &[(&str, &str)] = &[
     (

@@ -51,44 +51,13 @@ fn modified(path: &Path) -> Result<SystemTime> {
 }
 
 fn read(path: &Path, names: &BTreeSet<String>, requests: &mut BTreeSet<Request>) -> Result<()> {
-    let file = path.file_stem().unwrap_or_default().to_string_lossy();
-    let sandbox = sandbox(&file);
+    let log = path.file_name().unwrap_or_default().to_string_lossy();
     for line in BufReader::new(File::open(path)?).lines() {
         // The end of the sandbox may cut the last line short.
         let Ok(event) = serde_json::from_str::<AuditEvent>(&line?) else {
             continue;
         };
-        requests.extend(event.requests(sandbox, names));
+        requests.extend(event.requests(&log, names));
     }
     Ok(())
-}
-
-/// The sandbox of an audit log. The API server moves a log that is full to
-/// `SANDBOX-2026-12-01T08-09-10.123.log`.
-fn sandbox(file: &str) -> &str {
-    const TIME: &str = "-0000-00-00T00-00-00.000";
-    let is_time = |text: &str| {
-        let digits = text
-            .chars()
-            .map(|c| if c.is_ascii_digit() { '0' } else { c });
-        digits.eq(TIME.chars())
-    };
-    let split = file.len().checked_sub(TIME.len());
-    match split.and_then(|at| file.split_at_checked(at)) {
-        Some((sandbox, time)) if is_time(time) => sandbox,
-        _ => file,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_log_and_the_next_one_are_of_one_sandbox() {
-        for file in ["e2e-7-node-1", "e2e-7-node-1-2026-12-01T08-09-10.123"] {
-            assert_eq!(sandbox(file), "e2e-7-node-1");
-        }
-        assert_eq!(sandbox("e2e"), "e2e");
-    }
 }

@@ -7,7 +7,8 @@ use crate::grants::{Role, program};
 /// A request of a `ServiceAccount`, as far as rights are concerned.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
-    pub(crate) sandbox: String,
+    /// File name of the audit log.
+    pub(crate) log: String,
     /// `NAMESPACE:NAME` of the `ServiceAccount`.
     pub(crate) account: String,
     pub(crate) verb: String,
@@ -83,7 +84,7 @@ mod tests {
             name: words.next(),
         };
         let request = Request {
-            sandbox: String::new(),
+            log: String::new(),
             account: String::new(),
             verb: "patch".to_owned(),
             group: "apps".to_owned(),
