@@ -3,20 +3,22 @@
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use e2e::dashboard_client::{DashboardClient, HOST, ORIGIN, viewer};
-use e2e::{Namespace, PATIENCE, eventually, program, shared};
+use e2e::{Namespace, PATIENCE, Signal, eventually, program, shared};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::arrange;
 
 struct Dashboard {
-    _child: Child,
+    child: Child,
     client: DashboardClient,
     /// All that it has printed.
     log: Arc<Mutex<String>>,
@@ -50,7 +52,7 @@ impl Dashboard {
             }
         });
         Ok(Self {
-            _child: child,
+            child,
             client: DashboardClient::Direct(address),
             log,
         })
@@ -254,5 +256,25 @@ async fn visitors_see_what_their_tokens_allow_and_nothing_without() -> Result<()
         !log.contains(token) && log.contains("a session of"),
         "{log}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_no_page_that_follows_changes() -> Result<()> {
+    let sandbox = shared().await?;
+    let open = Namespace::new(sandbox.client().await?, "followed").await?;
+    let mut dashboard = Dashboard::start(&sandbox.kubeconfig(), &open.namespace).await?;
+    let DashboardClient::Direct(address) = dashboard.client else {
+        bail!("it is reached directly");
+    };
+    let mut stream = TcpStream::connect(address).await?;
+    let path = format!("/changes?namespace={}", open.namespace);
+    let request = format!("GET {path} HTTP/1.1\r\n{HOST}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    super::Dashboard::read_until(&mut stream, "text/event-stream").await?;
+    e2e::signal(dashboard.child.id().context("it runs")?, Signal::TERM)?;
+    // A Deployment's pod has 30 seconds, and the stream lasts for 50.
+    let status = timeout(Duration::from_secs(30), dashboard.child.wait()).await??;
+    ensure!(status.success(), "{status}");
     Ok(())
 }

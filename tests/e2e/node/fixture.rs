@@ -328,7 +328,9 @@ pub(crate) async fn run_on(cluster: &Fixture, app: &str, before: &[Run]) -> Resu
 /// Waits until the program in each pod of an app holds this memory. A pod may be ready before.
 pub(crate) async fn all_hold(cluster: &Fixture, app: &str, mib: u64) -> Result<()> {
     eventually(&format!("the pods of {app} hold {mib} MiB"), async || {
-        for pod in cluster.pods_of(app).await? {
+        let pods = cluster.pods_of(app).await?;
+        ensure!(!pods.is_empty(), "it has no pods");
+        for pod in pods {
             let load = cluster.load(&pod).await?;
             ensure!(load.held_mib >= mib, "{load:?} {:?}", pod.status);
         }

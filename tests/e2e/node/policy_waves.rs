@@ -24,13 +24,21 @@ async fn a_policy_whose_sizes_kill_stops_at_its_first_workload() -> Result<()> {
         &["--memory-mib=60"],
         &resources(["10m", "60Mi"], ["20m", "80Mi"]),
     );
-    let names: Vec<_> = WORKLOADS.map(|number| format!("web-{number}")).collect();
-    for name in &names {
-        let replicas = if name == FIRST { REPLICAS } else { 1 };
-        cluster.create_deployment(name, replicas, &pod).await?;
+    let replicas = |number| {
+        if number == WORKLOADS.start {
+            REPLICAS
+        } else {
+            1
+        }
+    };
+    let workloads = WORKLOADS.map(|number| (format!("web-{number}"), replicas(number)));
+    let workloads: Vec<_> = workloads.collect();
+    for (name, replicas) in &workloads {
+        cluster.create_deployment(name, *replicas, &pod).await?;
     }
     let mut before = Vec::new();
-    for name in &names {
+    for (name, replicas) in &workloads {
+        cluster.all_available(name, *replicas).await?;
         all_hold(&cluster, name, 60).await?;
         before.push(runs(&cluster, name).await?);
     }
@@ -54,7 +62,7 @@ async fn a_policy_whose_sizes_kill_stops_at_its_first_workload() -> Result<()> {
     eprintln!("stopped after {:?}", began.elapsed());
     let message = message_of(&policy["status"], "Ready");
     let expected = format!(
-        "1 workloads are updated and 9 wait: the recommendation of VerticalPodAutoscaler \
+        "1 of 10 workloads updated, 9 waiting: the recommendation of VerticalPodAutoscaler \
          {}/plimsoll-deployment-{FIRST} was rolled back",
         cluster.namespace
     );
@@ -62,7 +70,7 @@ async fn a_policy_whose_sizes_kill_stops_at_its_first_workload() -> Result<()> {
     all_have(&cluster, FIRST, Applied::of(10, 20, 80)).await?;
     eprintln!("put back after {:?}", began.elapsed());
     cluster.all_available(FIRST, REPLICAS).await?;
-    for (name, before) in names.iter().zip(&before).filter(|(name, _)| *name != FIRST) {
+    for ((name, _), before) in workloads.iter().zip(&before).skip(1) {
         run_on(&cluster, name, before).await?;
     }
     Ok(())

@@ -23,7 +23,7 @@ use crate::severity::Change;
 use crate::usage::{ContainerId, ContainerUsage, Inventory, Resources, amount, amount_of};
 
 /// Objects of a page of the list, and most pages of the API server that a search reads for one.
-const PAGE: u32 = 200;
+pub(super) const PAGE: u32 = 200;
 const MAX_PAGES: usize = 25;
 /// Namespaces of objects above which the pods of the whole cluster are read.
 const MANY_NAMESPACES: usize = 20;
@@ -75,35 +75,16 @@ struct Line {
     finding: String,
 }
 
-/// VPA objects to read: at most `most`, behind the position `after`, with the text `search` in their name,
-/// target, mode or reason.
-pub(super) struct Selection<'a> {
-    pub(super) namespace: Option<&'a str>,
-    pub(super) after: &'a str,
-    pub(super) search: &'a str,
-    pub(super) most: u32,
-}
-
-impl<'a> Selection<'a> {
-    /// A page of a list.
-    pub(super) fn page(query: &'a ListQuery) -> Self {
-        Self {
-            namespace: query.namespace(),
-            after: &query.after,
-            search: &query.search,
-            most: PAGE,
-        }
-    }
-}
-
-/// The selected objects of at most [`MAX_PAGES`], and the position behind them.
+/// The objects of at most [`MAX_PAGES`] with the searched text in their name, target, mode or reason, and the
+/// position behind them.
 async fn vpas(
     cluster: &Cluster,
-    selection: &Selection<'_>,
+    query: &ListQuery,
+    most: u32,
 ) -> anyhow::Result<(Vec<DynamicObject>, String)> {
-    let api = cluster.untyped::<VerticalPodAutoscaler>(selection.namespace);
-    let (mut found, mut next) = (Vec::new(), selection.after.to_owned());
-    let search = selection.search.to_lowercase();
+    let api = cluster.untyped::<VerticalPodAutoscaler>(query.namespace());
+    let (mut found, mut next) = (Vec::new(), query.after.clone());
+    let search = query.search.to_lowercase();
     for _ in 0..MAX_PAGES {
         let mut params = ListParams::default().limit(PAGE);
         if !next.is_empty() {
@@ -123,7 +104,7 @@ async fn vpas(
             text.to_lowercase().contains(&search)
         };
         found.extend(page.items.into_iter().filter(matches).map(shortened));
-        if next.is_empty() || found.len() >= selection.most as usize {
+        if next.is_empty() || found.len() >= most as usize {
             break;
         }
     }
@@ -140,17 +121,18 @@ fn shortened(mut vpa: DynamicObject) -> DynamicObject {
     vpa
 }
 
-/// Reads VPA objects, and the pods of their namespaces.
+/// Reads about `most` VPA objects, and the pods of their namespaces.
 pub(super) async fn read(
     cluster: &Cluster,
-    selection: Selection<'_>,
+    query: &ListQuery,
+    most: u32,
     prices: &Prices,
 ) -> anyhow::Result<Fleet> {
-    let (vpas, next) = vpas(cluster, &selection).await?;
+    let (vpas, next) = vpas(cluster, query, most).await?;
     let namespaces = vpas.iter().filter_map(DynamicObject::namespace);
     let namespaces: BTreeSet<String> = namespaces.collect();
     // Of many namespaces all pods are read at once.
-    let of_all = selection.namespace.is_none() && namespaces.len() > MANY_NAMESPACES;
+    let of_all = query.namespace().is_none() && namespaces.len() > MANY_NAMESPACES;
     let read: Vec<String> = namespaces.into_iter().filter(|_| !of_all).collect();
     let mut notes = Vec::new();
     let inventory = if vpas.is_empty() {

@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use maud::{Markup, html};
 use plot::{Layer, Shape, Unit};
 
-use super::fleet::{Fleet, Selection, VpaLine};
+use super::fleet::{Fleet, VpaLine};
 use super::query::ListQuery;
 use super::timeline;
 use crate::check::reader::{deployments, stop_fact};
@@ -61,13 +61,7 @@ pub(super) async fn read(
     query: &ListQuery,
     prices: &Prices,
 ) -> anyhow::Result<Overview> {
-    let selection = Selection {
-        namespace: query.namespace(),
-        after: "",
-        search: "",
-        most: MAX_OBJECTS,
-    };
-    let mut fleet = super::fleet::read(cluster, selection, prices).await?;
+    let mut fleet = super::fleet::read(cluster, query, MAX_OBJECTS, prices).await?;
     if !fleet.next.is_empty() {
         let note = format!("The sums are those of the first {MAX_OBJECTS} VPA objects.");
         fleet.notes.push(note);

@@ -301,8 +301,8 @@ impl Pages {
                 Ok(self.html(&Document::titled("Nodes"), &body, page))
             }
             Page::Fleet(query) => {
-                let selection = fleet::Selection::page(query);
-                let fleet = fleet::read(&self.cluster, selection, &self.prices).await?;
+                let read = fleet::read(&self.cluster, query, fleet::PAGE, &self.prices);
+                let fleet = read.await?;
                 let document = fleet.document(&self.prices);
                 Ok(self.html(&document, &fleet.next_page(query), page))
             }

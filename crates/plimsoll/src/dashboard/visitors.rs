@@ -46,6 +46,8 @@ use sessions::{MAX_AGE, Session, Sessions, owner};
 /// Tokens that the API server is asked about at a time.
 const LOGINS: usize = 4;
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the last responses once the program is told to end. Pages that follow changes have theirs for longer.
+const LAST_RESPONSES: Duration = Duration::from_secs(5);
 /// Maximum size of the form with the token. The header lines of a request have less.
 const MAX_FORM_BYTES: usize = 16 << 10;
 /// Browsers send it to this host alone, over HTTPS.
@@ -154,14 +156,16 @@ pub(super) async fn run(args: &DashboardArgs, prices: Prices) -> anyhow::Result<
     let router = Router::new().fallback(respond).with_state(visitors);
     let shutdown = CancellationToken::new();
     runtime::shutdown::on_signal(shutdown.clone())?;
-    serve(
-        listener,
-        router,
-        tls.map(|tls| tls.current()),
-        LIMITS,
-        shutdown,
-    )
-    .await;
+    let tls = tls.map(|tls| tls.current());
+    let serving = serve(listener, router, tls, LIMITS, shutdown.clone());
+    let late = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(LAST_RESPONSES).await;
+    };
+    tokio::select! {
+        () = serving => {}
+        () = late => {}
+    }
     Ok(Outcome::Done)
 }
 

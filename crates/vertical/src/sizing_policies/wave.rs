@@ -95,7 +95,8 @@ impl Waves {
         let under_way = || self.by_namespace.values().filter(|wave| wave.waiting > 0);
         let sum = |number: fn(&Wave) -> usize| under_way().map(number).sum::<usize>();
         let (updated, waiting) = (sum(|wave| wave.updated), sum(|wave| wave.waiting));
-        let message = format!("{updated} workloads are updated and {waiting} wait");
+        let of_all = updated + waiting;
+        let message = format!("{updated} of {of_all} workloads updated, {waiting} waiting");
         let mut stopped = under_way().filter(|wave| wave.is_stopped());
         let first = stopped.find_map(|wave| wave.first_rolled_back.as_ref());
         let report = match first {

@@ -61,7 +61,7 @@ fn ready(fixture: &Fixture) -> String {
 fn one_workload_is_first_and_three_follow_each_that_is_settled() {
     let (fixture, updated) = pass(fixture(30), 0);
     assert_eq!(updated, ["w00"]);
-    let waiting = "Wave: 1 workloads are updated and 29 wait";
+    let waiting = "Wave: 1 of 30 workloads updated, 29 waiting";
     assert_eq!(ready(&fixture), waiting);
     let fixture = apply_to(fixture, "w00");
     let (fixture, updated) = pass(fixture, 4);
@@ -105,7 +105,7 @@ fn a_rollback_stops_the_wave_and_what_is_updated_stays_so() {
     });
     let (fixture, updated) = pass(fixture, 60);
     assert_eq!(updated, ["w00"]);
-    let stopped = "WaveStopped: 1 workloads are updated and 11 wait: the recommendation of VerticalPodAutoscaler \
+    let stopped = "WaveStopped: 1 of 12 workloads updated, 11 waiting: the recommendation of VerticalPodAutoscaler \
                    shop/plimsoll-deployment-w00 was rolled back";
     assert_eq!(ready(&fixture), stopped);
     // It counts for a day.
@@ -231,5 +231,8 @@ fn each_namespace_has_a_wave_of_its_own() {
     }
     let (fixture, updated) = pass(fixture, 0);
     assert_eq!(updated, ["bank0", "shop0"]);
-    assert_eq!(ready(&fixture), "Wave: 2 workloads are updated and 21 wait");
+    assert_eq!(
+        ready(&fixture),
+        "Wave: 2 of 23 workloads updated, 21 waiting"
+    );
 }
