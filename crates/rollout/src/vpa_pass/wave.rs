@@ -79,7 +79,8 @@ impl VpaPass<'_> {
             self.replacement == Replacement::RollingUpdate && !self.resizes_in_place();
         // A rollback has no waves: the former requests are proven.
         let is_off = self.context.settings.waves.is_none() || self.rollback.is_some();
-        if is_off || members.len() < MIN_PODS || replaces_all {
+        // One that was evicted counts until its replacement is there.
+        if is_off || members.len() + self.missing() < MIN_PODS || replaces_all {
             return None;
         }
         let queries = self.health_queries();
@@ -210,6 +211,11 @@ impl VpaPass<'_> {
             return 0;
         }
         self.recheck_in(left);
+        self.missing()
+    }
+
+    /// Pods that the workloads lack, or that have no node.
+    fn missing(&self) -> usize {
         let missing = self.groups.iter().map(Group::missing).sum::<i64>();
         usize::try_from(missing).unwrap_or(0)
     }

@@ -78,6 +78,18 @@ fn rolled_back() -> Fixture {
 }
 
 #[test]
+fn one_of_four_pods_counts_until_its_replacement_is_there() {
+    let mut fixture = fixture(4, &json!({"updateMode": "Recreate"}));
+    let plan = fixture.pass();
+    fixture.report(&plan, &ACCEPTED);
+    let [action] = plan.actions.as_slice() else {
+        panic!("one eviction: {plan:?}")
+    };
+    fixture.delete(&action.pod.name);
+    assert_eq!(fixture.pass().actions, []);
+}
+
+#[test]
 fn one_pod_comes_first_and_three_follow_each_that_is_well() {
     let mut fixture = fixture(24, &json!({}));
     for expected in [1, 3, 12, 8] {
